@@ -1,0 +1,1 @@
+"""What crosses boundaries: frozen, unit-named, and free of behaviour."""
