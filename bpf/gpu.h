@@ -241,7 +241,8 @@ enum loss {
 	LOSS_DUPLICATE_HITS = 19,
 	LOSS_ABANDONED_CALLS = 20,
 	LOSS_DEPTH = 21, /* context stack deeper than LIMIT_CONTEXT_DEPTH */
-	LOSS_COUNT = 22,
+	LOSS_FREE_SLOTS = 22, /* a slot could not be handed back */
+	LOSS_COUNT = 23,
 };
 
 /* Rare things that wake the agent: struct event.type. */
@@ -261,6 +262,13 @@ enum event_type {
 enum process_flag {
 	PROCESS_ENDED = 1,
 	PROCESS_EXECED = 2, /* ended by execve, the pid lives on */
+	PROCESS_UNTRACED = 4, /* opted out, written by the agent: not counted */
+};
+
+enum open_flag {
+	OPEN_SUBMITTED = 1, /* `ended` is owed one */
+	OPEN_BLOCKED = 2,   /* inside blocked wall time */
+	OPEN_CAPTURED = 4,  /* recorded into a graph: neither demand nor submission */
 };
 
 /* ---- rows ------------------------------------------------------------- */
@@ -288,7 +296,6 @@ struct counts {
 	__u64 graph_launch_nodes; /* launch nodes of graphs whose nodes are known */
 	__u64 graph_launches_unknown;
 	__u64 launch_threads; /* grid x block, summed */
-	__u64 hits; /* probe hits, entries and returns */
 };
 
 struct counts_key {
@@ -302,13 +309,24 @@ struct counts_row {
 	struct counts counts;
 };
 
-/* One device of one process: signals.md section 4. */
+/*
+ * Streams are numbered per process. A context's legacy stream has the number
+ * of its context; numbers from STREAM_FIRST are handed out.
+ */
+enum stream_number {
+	STREAM_IDLE = 0,	     /* nothing outstanding */
+	STREAM_FIRST = 256,
+	STREAM_MIXED = 0xffffffff, /* more than one, or not known */
+};
+
+/* One device of one process: what is outstanding, and how long nothing was. */
 struct device_state {
-	__u64 state; /* {stream:32, ticket:32}; only compare-and-swap */
+	__u64 state; /* {ticket:32, stream:32}; the ticket is the high half */
 	__u64 ended; /* finished submissions */
-	__u64 drained_ns;
-	__u64 drained_ticket;
+	__u64 drained_ns; /* only ever raised */
 	__u64 idle_ns;
+	__u32 drained_ticket;
+	__u32 contexts; /* live ones of this process here */
 };
 
 /* One per process that made a traced call; a slot of an array the agent maps. */
@@ -324,12 +342,51 @@ struct process {
 	__u32 next_stream;
 	__u32 stream_generation; /* raised when streams are made or destroyed */
 	__u32 captures;          /* streams being captured now */
-	__u64 blocked_word; /* {start:48 in 64 ns units, depth:16} */
-	__u64 blocked_until_ns;
+	__u64 hits;              /* of threads that ended */
+	__u64 blocked_word; /* {start:48 in 64 ns units since first_call_ns, depth:16} */
+	__u64 blocked_until_ns; /* covered so far; only ever raised */
 	__u64 blocked_wall_ns;
-	__u64 issue_ns[SLOT_COUNT]; /* learned, written by the agent; 0: unknown */
+	__u64 issue_ns[SLOT_COUNT]; /* learned cost of issuing one call; 0: unknown */
 	struct device_state places[PLACE_COUNT];
 	char comm[LIMIT_COMM];
+};
+
+struct thread_context {
+	__u32 number; /* 0: unknown */
+	__u32 place;
+};
+
+/* One per thread that made a traced call; what the tick reads for open calls. */
+struct thread {
+	__u32 process_number;
+	__u32 process_slot;
+	__u32 tgid;
+	__u32 places_used; /* bit per place with a counts row */
+	__u64 hits;        /* probe hits, entries and returns */
+	__u64 open_sp;     /* stack pointer at entry; 0: no open call */
+	__u64 open_cookie;
+	__u64 open_entry_ns;
+	__u64 open_bytes; /* or threads of a launch, or a third argument */
+	__u64 open_pointer;
+	__u64 open_second; /* another argument that the action needs */
+	__u64 state_seen;  /* device_state.state and .ended at a sync's entry */
+	__u64 ended_seen;
+	__u32 open_place;
+	__u32 open_context;
+	__u32 open_stream;
+	__u32 open_flags;
+	__u32 open_distance; /* submissions since the last known drain */
+	__u32 open_direction; /* slot of a copy whose struct tells its direction */
+	__u32 depth;          /* of the context stack, also beyond its limit */
+	__u32 own_stream;     /* number of its per-thread stream; 0: not yet */
+	struct thread_context contexts[LIMIT_CONTEXT_DEPTH];
+	__u64 cached_handle; /* the explicit stream used last */
+	__u32 cached_stream;
+	__u32 cached_place;
+	__u32 cached_generation;
+	__u32 capturing; /* captures begun by this thread */
+	__u64 last_sp;   /* of an entry-only call, to tell duplicates */
+	__u64 last_cookie;
 };
 
 struct context_key {
@@ -345,6 +402,69 @@ struct context {
 	__u64 cgroup_id;
 	__u32 references; /* primary contexts: retains */
 	__u32 primary;
+};
+
+struct stream_key {
+	__u32 process_number;
+	__u32 padding;
+	__u64 handle;
+};
+
+struct stream {
+	__u32 number;
+	__u32 context;
+	__u32 place;
+	__u32 capturing;        /* 1 while it is being captured */
+	__u64 captured_launches; /* since the capture began */
+	__u32 capture_thread;
+	__u32 capture_unknown; /* 1: something with an unknown number of launches */
+};
+
+/* A recorded CUDA event: what had been submitted when it was recorded. */
+struct event_mark {
+	__u32 ticket;
+	__u32 stream; /* STREAM_MIXED: cannot tell */
+	__u32 place;
+	__u32 padding;
+};
+
+/* A graph or an executable graph. */
+struct graph {
+	__u64 launches; /* launch nodes */
+	__u32 unknown;  /* 1: cannot be known */
+	__u32 executable;
+};
+
+struct allocation_key {
+	__u32 process_number;
+	__u32 family;
+	__u64 address;
+};
+
+struct allocation {
+	__u64 bytes;
+	__u32 place;
+	__u32 context;
+	__u32 references; /* virtual-memory handles: handles held, */
+	__u32 maps;       /* and address ranges mapped */
+	__u64 handle;     /* mapped range: the handle behind it */
+};
+
+struct memory_key {
+	__u32 process_number;
+	__u16 place;
+	__u16 family;
+};
+
+/* Requested memory of one process, place and family. */
+struct memory {
+	__u64 requested_bytes;
+	__u64 peak_bytes;
+	__u64 allocations;
+	__u64 frees;
+	__u64 failures;
+	__u64 failed_bytes; /* size of the last failed allocation */
+	__u64 untracked;    /* allocations that found no row: the sum is a lower bound */
 };
 
 struct device_key {

@@ -13,7 +13,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = ROOT / "bpf" / "gpu.h"
 OUTPUT = ROOT / "src" / "gpugauge" / "model" / "abi.py"
-CONSTANTS = {"limit", "place", "histogram", "issue", "cookie", "process_flag"}
+CONSTANTS = {
+    "limit",
+    "place",
+    "histogram",
+    "issue",
+    "cookie",
+    "process_flag",
+    "open_flag",
+    "stream_number",
+}
 
 
 def enums(text: str) -> list[tuple[str, list[tuple[str, int]]]]:
@@ -23,10 +32,10 @@ def enums(text: str) -> list[tuple[str, list[tuple[str, int]]]]:
     for name, body in re.findall(r"enum (\w+) \{(.*?)\};", text, flags=re.S):
         members = []
         for item in filter(None, (part.strip() for part in body.split(","))):
-            match = re.fullmatch(r"(\w+) = (\d+)", item)
+            match = re.fullmatch(r"(\w+) = (0x[0-9a-f]+|\d+)", item)
             if match is None:
                 raise SystemExit(f"{HEADER.name}: enum {name}: write the value of {item!r} out")
-            members.append((match[1], int(match[2])))
+            members.append((match[1], int(match[2], 0)))
         found.append((name, members))
     return found
 
