@@ -20,7 +20,7 @@ typedef long long __s64;
 /* Limits. Maps are sized from these; docs/architecture.md gives the memory. */
 enum limit {
 	LIMIT_PROCESSES = 2048, /* process slots, ended ones until the agent reaped them */
-	LIMIT_THREADS = 16384,
+	LIMIT_THREADS = 8192,
 	LIMIT_COUNTS = 8192, /* thread x place rows */
 	LIMIT_CONTEXTS = 8192,
 	LIMIT_STREAMS = 16384,
@@ -159,6 +159,8 @@ enum size {
 	SIZE_ARRAY_3D = 9,    /* CUDA_ARRAY3D_DESCRIPTOR at size_arg */
 	SIZE_BATCH = 10,      /* sizes[] at size_arg, count after it */
 	SIZE_BATCH_3D = 11,   /* unknown: counted without bytes */
+	SIZE_ARG32 = 12,      /* as SIZE_ARG, low 32 bits only: names from before CUDA 3.2 */
+	SIZE_UNKNOWN = 13,    /* counted without bytes: structs from before CUDA 3.2 */
 };
 
 /* The stream of a call that passes none, or 0. */
@@ -480,9 +482,9 @@ struct device_identity {
 
 struct error_key {
 	__u32 process_number;
-	__u32 slot;
-	__u32 code;
-	__u32 padding;
+	__u16 place;
+	__u16 slot;
+	__u32 code; /* CUresult; whatever the library returned */
 };
 
 struct event {

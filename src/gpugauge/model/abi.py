@@ -103,6 +103,8 @@ class Size(IntEnum):
     ARRAY_3D = 9
     BATCH = 10
     BATCH_3D = 11
+    ARG32 = 12
+    UNKNOWN = 13
 
 
 class StreamDefault(IntEnum):
@@ -168,7 +170,7 @@ class EventType(IntEnum):
 
 
 LIMIT_PROCESSES = 2048
-LIMIT_THREADS = 16384
+LIMIT_THREADS = 8192
 LIMIT_COUNTS = 8192
 LIMIT_CONTEXTS = 8192
 LIMIT_STREAMS = 16384
