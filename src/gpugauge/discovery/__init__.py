@@ -1,0 +1,1 @@
+"""Which processes map a driver library, which file that is, and where probes may go."""

@@ -1,0 +1,132 @@
+r"""Which driver libraries a process maps: a bounded parser of /proc/PID/maps.
+
+A line is `start-end perms offset major:minor inode   path`, numbers in hex but
+the inode. Linux writes a newline in a path as `\012` and nothing else escaped,
+and appends ` (deleted)` to an unlinked file (proc_pid_maps(5)); both are
+ambiguous, so a path is for people and for choosing, never for opening.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from gpugauge.errors import ForeignDataError
+from gpugauge.model.library import FileId
+
+CHUNK_BYTES = 256 * 1024
+MAPS_LIMIT_BYTES = 32 * 1024 * 1024
+"""Beyond it a process is not read further: 65,530 mappings of usual paths take 8 MiB."""
+MAPPINGS_LIMIT = 64
+"""Mappings of driver libraries kept of one process."""
+
+_DELETED = b" (deleted)"
+_LINE = re.compile(
+    rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-][w-][x-][ps]) [0-9a-f]{1,16} "
+    rb"([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,20}) +(/[^\n]*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A file mapped executable by a process."""
+
+    file_id: FileId
+    start: int
+    end: int
+    """First address behind it: `start-end` in hex names it in /proc/PID/map_files."""
+    path: str
+    """As the process sees it; undecodable bytes are surrogates."""
+    deleted: bool
+    """Linux says that the path no longer leads to it."""
+
+    @property
+    def map_files_name(self) -> str:
+        """Its name in /proc/PID/map_files."""
+        return f"{self.start:x}-{self.end:x}"
+
+
+class LibraryNames:
+    """The file names under which a vendor's driver library is mapped.
+
+    Args:
+        sonames: Names such as `libcuda.so`; any numbered suffix belongs to them.
+    """
+
+    def __init__(self, sonames: Iterable[str]) -> None:
+        self.sonames = tuple(sonames)
+        raw = [name.encode() for name in self.sonames]
+        either = b"|".join(re.escape(name) for name in raw)
+        self._name = re.compile(rb"(?:" + either + rb")(?:\.[0-9]{1,8}){0,6}")
+        self._lines = re.compile(rb"^[^\n]*/(?:" + either + rb")[^/\n]*$", re.MULTILINE)
+
+    def match(self, path: bytes) -> bool:
+        """Whether the last part of a path is one of the names."""
+        return self._name.fullmatch(path.rsplit(b"/", 1)[-1]) is not None
+
+    def lines(self, text: bytes) -> Iterator[bytes]:
+        """The lines of /proc/PID/maps that may name a library, found without splitting."""
+        return (found.group() for found in self._lines.finditer(text))
+
+
+def parse_line(line: bytes) -> Mapping | None:
+    """Parse one line of /proc/PID/maps.
+
+    Returns:
+        None for a mapping of no file, one that is not executable, or bytes of another form.
+    """
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    start, end, perms, major, minor, inode, path = found.groups()
+    if perms[2:3] != b"x":
+        return None
+    deleted = path.endswith(_DELETED)
+    if deleted:
+        path = path[: -len(_DELETED)]
+    return Mapping(
+        file_id=FileId(int(major, 16), int(minor, 16), int(inode)),
+        start=int(start, 16),
+        end=int(end, 16),
+        path=path.replace(b"\\012", b"\n").decode("utf-8", "surrogateescape"),
+        deleted=deleted,
+    )
+
+
+def read_mappings(maps: BinaryIO, names: LibraryNames) -> tuple[Mapping, ...]:
+    """Read the executable mappings of driver libraries from an open /proc/PID/maps.
+
+    Args:
+        maps: Opened unbuffered; read in chunks, so a huge file costs no memory.
+        names: Which files are driver libraries.
+
+    Returns:
+        The mappings in the order of their addresses, MAPPINGS_LIMIT at most.
+
+    Raises:
+        ForeignDataError: More than MAPS_LIMIT_BYTES; the process may still map a library.
+    """
+    mappings: list[Mapping] = []
+    read_bytes, rest = 0, b""
+    while chunk := maps.read(CHUNK_BYTES):
+        read_bytes += len(chunk)
+        if read_bytes > MAPS_LIMIT_BYTES:
+            raise ForeignDataError(
+                f"/proc/PID/maps is longer than {MAPS_LIMIT_BYTES} bytes.",
+                "The process is reported as unprobed.",
+            )
+        text = rest + chunk
+        cut = text.rfind(b"\n") + 1
+        _keep(text[:cut], names, mappings)
+        rest = text[cut:]
+    _keep(rest, names, mappings)
+    return tuple(mappings[:MAPPINGS_LIMIT])
+
+
+def _keep(text: bytes, names: LibraryNames, mappings: list[Mapping]) -> None:
+    for line in names.lines(text):
+        mapping = parse_line(line)
+        if mapping is not None and names.match(mapping.path.encode("utf-8", "surrogateescape")):
+            mappings.append(mapping)

@@ -1,0 +1,189 @@
+"""Which processes of this node map a driver library, read from /proc.
+
+A full scan reads the maps of every process. Between full scans an update reads
+only processes that are new or were named by a side-band record. Processes may
+end at any moment; one that does is not in the result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpugauge.discovery.maps import LibraryNames, read_mappings
+from gpugauge.discovery.maps import Mapping as LibraryMapping
+from gpugauge.errors import ForeignDataError
+from gpugauge.model.library import FileId
+
+DEVICE_NODE_PREFIXES = ("/dev/nvidia",)
+COMPUTE_NODES = frozenset(("/dev/nvidia-uvm",))
+"""Opened by CUDA and not by NVML: who holds it computes, or is about to."""
+OPEN_FILES_LIMIT = 4096
+"""Open files of one process that are looked at."""
+
+_STAT_LIMIT_BYTES = 4096
+_START_TIME_FIELD = 22  # proc_pid_stat(5), in clock ticks since boot
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one process maps and holds open."""
+
+    pid: int
+    start_time: int
+    """In clock ticks since boot: tells a reused pid from the one before."""
+    mappings: tuple[LibraryMapping, ...] = ()
+    device_nodes: tuple[str, ...] = ()
+    """GPU device nodes that it holds open; only known after a full scan."""
+    problem: str = ""
+    """Why its mappings could not be read, in words."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether it holds a device node that only compute libraries open."""
+        return not COMPUTE_NODES.isdisjoint(self.device_nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The processes of interest at one moment, by pid."""
+
+    processes: Mapping[int, Found]
+    seen: int
+    """Processes there were, of interest or not."""
+
+    def users(self) -> dict[FileId, list[tuple[Found, LibraryMapping]]]:
+        """The libraries, each with the processes that map it, once a process."""
+        users: dict[FileId, list[tuple[Found, LibraryMapping]]] = {}
+        for found in self.processes.values():
+            by_file = {mapping.file_id: mapping for mapping in reversed(found.mappings)}
+            for file_id, mapping in by_file.items():
+                users.setdefault(file_id, []).append((found, mapping))
+        return users
+
+
+class ProcScanner:
+    """Reads /proc and remembers what it saw.
+
+    Args:
+        names: The driver libraries to look for.
+        proc: The mount of the proc file system, of the host's pid namespace.
+        device_node_prefixes: Where the vendor's device nodes are.
+    """
+
+    def __init__(
+        self,
+        names: LibraryNames,
+        proc: str = "/proc",
+        device_node_prefixes: tuple[str, ...] = DEVICE_NODE_PREFIXES,
+    ) -> None:
+        self._names = names
+        self._proc = proc
+        self._device_node_prefixes = device_node_prefixes
+        self._known: dict[int, Found | None] = {}
+        """Every pid seen; None for those of no interest."""
+
+    def scan(self) -> Scan:
+        """Read every process."""
+        self._known = {pid: self._read(pid, with_devices=True) for pid in self._pids()}
+        return self._result()
+
+    def update(self, changed: Collection[int] = ()) -> Scan:
+        """Read only processes that are new, changed, or whose pid was reused.
+
+        Args:
+            changed: Pids named by side-band records: a new mapping, exec or exit.
+        """
+        pids = self._pids()
+        known = self._known
+        fresh: dict[int, Found | None] = {}
+        for pid in pids:
+            before = known.get(pid)
+            if pid not in known or pid in changed or (before and self._reused(before)):
+                fresh[pid] = self._read(pid, with_devices=False, before=before)
+            else:
+                fresh[pid] = before
+        self._known = fresh
+        return self._result()
+
+    def _result(self) -> Scan:
+        processes = {pid: found for pid, found in self._known.items() if found is not None}
+        return Scan(processes, len(self._known))
+
+    def _pids(self) -> list[int]:
+        try:
+            return [int(name) for name in os.listdir(self._proc) if name.isdecimal()]  # noqa: PTH208
+        except OSError:
+            return []
+
+    def _reused(self, before: Found) -> bool:
+        return start_time(before.pid, self._proc) != before.start_time
+
+    def _read(self, pid: int, *, with_devices: bool, before: Found | None = None) -> Found | None:
+        mappings: tuple[LibraryMapping, ...] = ()
+        problem, too_long = "", False
+        try:
+            with Path(f"{self._proc}/{pid}/maps").open("rb", buffering=0) as maps:
+                mappings = read_mappings(maps, self._names)
+        except ForeignDataError as error:
+            problem, too_long = error.sentence, True
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        except OSError as error:
+            # Of no interest unless it holds a device: without the privilege it is most of them.
+            problem = f"/proc/PID/maps could not be read ({error.strerror})."
+        started = -1
+        nodes: tuple[str, ...] = ()
+        if with_devices:
+            nodes = open_device_nodes(pid, self._device_node_prefixes, self._proc)
+        elif before is not None:
+            started = start_time(pid, self._proc)
+            nodes = before.device_nodes if before.start_time == started else ()
+        if not mappings and not nodes and not too_long:
+            return None
+        started = start_time(pid, self._proc) if started < 0 else started
+        return Found(pid, started, mappings, nodes, problem) if started >= 0 else None
+
+
+def start_time(pid: int, proc: str = "/proc") -> int:
+    """When a process started, in clock ticks since boot; -1 where it is gone."""
+    try:
+        with Path(f"{proc}/{pid}/stat").open("rb", buffering=0) as stat:
+            return parse_start_time(stat.read(_STAT_LIMIT_BYTES))
+    except OSError:
+        return -1
+
+
+def parse_start_time(stat: bytes) -> int:
+    """Parse the start time from /proc/PID/stat; -1 for bytes of another form.
+
+    The command's name, field 2, may hold spaces and parentheses: fields are
+    counted from the last closing one.
+    """
+    fields = stat[stat.rfind(b")") + 1 :].split()
+    at = _START_TIME_FIELD - 3
+    text = fields[at] if len(fields) > at else b""
+    return int(text) if text.isdigit() and len(text) <= 20 else -1
+
+
+def open_device_nodes(pid: int, prefixes: Iterable[str], proc: str = "/proc") -> tuple[str, ...]:
+    """The device nodes below the prefixes that a process holds open, sorted.
+
+    Only links are read: no file of the process is opened or asked anything.
+    """
+    folder = f"{proc}/{pid}/fd"
+    wanted = tuple(prefixes)
+    nodes: set[str] = set()
+    try:
+        for name in os.listdir(folder)[:OPEN_FILES_LIMIT]:  # noqa: PTH208
+            try:
+                target = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+            except OSError:
+                continue
+            if target.startswith(wanted):
+                nodes.add(target.removesuffix(" (deleted)"))
+    except OSError:
+        pass
+    return tuple(sorted(nodes))
