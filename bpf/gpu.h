@@ -122,7 +122,7 @@ enum action {
 	ACTION_CAPTURE_END = 25,    /* (stream, *graph) */
 	ACTION_GRAPH_CREATE = 26,   /* (*graph, ...) */
 	ACTION_GRAPH_ADD_LAUNCH = 27, /* (*node, graph, ...): a launch node */
-	ACTION_GRAPH_ADD_NODE = 28,   /* (*node, graph, ..., params): type in params */
+	ACTION_GRAPH_ADD_NODE = 28,   /* (*node, graph, ..., params at size_arg): type in params */
 	ACTION_GRAPH_ADD_CHILD = 29,  /* (*node, graph, deps, n, child) */
 	ACTION_GRAPH_ADD_OTHER = 30,  /* a node that launches nothing */
 	ACTION_GRAPH_CLONE = 31,      /* (*clone, graph) */
@@ -165,7 +165,7 @@ enum size {
 
 /* The stream of a call that passes none, or 0. */
 enum stream_default {
-	STREAM_NONE = 0,       /* the call has no stream */
+	STREAM_NONE = 0,       /* the call has no stream; a submission is then on any: MIXED */
 	STREAM_LEGACY = 1,     /* 0 means the legacy stream */
 	STREAM_PER_THREAD = 2, /* 0 means this thread's own stream */
 };

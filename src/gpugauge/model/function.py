@@ -20,6 +20,7 @@ class Function:
     action: Action = Action.NONE
     size: Size = Size.NONE
     size_arg: int = 0
+    """Where the size is; for context actions the device, for GRAPH_ADD_NODE the parameters."""
     size_log2: int = 0
     """Shift of the size argument: 2 for a count of 32-bit elements."""
     stream_arg: int = 0
