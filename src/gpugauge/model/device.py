@@ -35,6 +35,9 @@ class Device:
     processes: tuple[DeviceProcess, ...] | None = ()
     """None where NVML does not say."""
     simulated: bool = False
+    gpu_instance: int | None = None
+    """Of a MIG instance: its GPU instance id, as device plugins name it; None: not known."""
+    compute_instance: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
