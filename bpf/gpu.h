@@ -26,6 +26,7 @@ enum limit {
 	LIMIT_STREAMS = 16384,
 	LIMIT_EVENTS = 32768,
 	LIMIT_GRAPHS = 8192,
+	LIMIT_CAPTURES = 1024,
 	LIMIT_ALLOCATIONS = 65536,
 	LIMIT_ERRORS = 4096,
 	LIMIT_CONTEXT_DEPTH = 8, /* of a thread's context stack; beyond: unknown */
@@ -180,6 +181,7 @@ enum family {
 	FAMILY_HOST_REGISTERED = 5,
 	FAMILY_ARRAY = 6,
 	FAMILY_COUNT = 7,
+	FAMILY_RANGE = 8, /* rows of mapped address ranges; never summed */
 };
 
 /*
@@ -265,6 +267,7 @@ enum process_flag {
 	PROCESS_ENDED = 1,
 	PROCESS_EXECED = 2, /* ended by execve, the pid lives on */
 	PROCESS_UNTRACED = 4, /* opted out, written by the agent: not counted */
+	PROCESS_NODES_DESTROYED = 8, /* graph nodes were removed: counts of graphs unknown */
 };
 
 enum open_flag {
@@ -386,7 +389,7 @@ struct thread {
 	__u32 cached_stream;
 	__u32 cached_place;
 	__u32 cached_generation;
-	__u32 capturing; /* captures begun by this thread */
+	__u32 capture_stream; /* the capture this thread began last; 0: none */
 	__u64 last_sp;   /* of an entry-only call, to tell duplicates */
 	__u64 last_cookie;
 };
@@ -402,8 +405,6 @@ struct context {
 	__u32 place;
 	__u64 created_ns;
 	__u64 cgroup_id;
-	__u32 references; /* primary contexts: retains */
-	__u32 primary;
 };
 
 struct stream_key {
@@ -416,10 +417,18 @@ struct stream {
 	__u32 number;
 	__u32 context;
 	__u32 place;
-	__u32 capturing;        /* 1 while it is being captured */
-	__u64 captured_launches; /* since the capture began */
-	__u32 capture_thread;
-	__u32 capture_unknown; /* 1: something with an unknown number of launches */
+};
+
+struct capture_key {
+	__u32 process_number;
+	__u32 stream; /* its number */
+};
+
+/* A stream that is being captured into a graph. */
+struct capture {
+	__u64 launches; /* since the capture began */
+	__u32 unknown;  /* 1: something with an unknown number of launches */
+	__u32 padding;
 };
 
 /* A recorded CUDA event: what had been submitted when it was recorded. */
@@ -450,15 +459,17 @@ struct allocation {
 	__u32 references; /* virtual-memory handles: handles held, */
 	__u32 maps;       /* and address ranges mapped */
 	__u64 handle;     /* mapped range: the handle behind it */
+	__u32 family;
+	__u32 padding;
 };
 
 struct memory_key {
 	__u32 process_number;
-	__u16 place;
+	__u16 context; /* number; 0: unknown */
 	__u16 family;
 };
 
-/* Requested memory of one process, place and family. */
+/* Requested memory of one process, context and family. */
 struct memory {
 	__u64 requested_bytes;
 	__u64 peak_bytes;
@@ -467,6 +478,8 @@ struct memory {
 	__u64 failures;
 	__u64 failed_bytes; /* size of the last failed allocation */
 	__u64 untracked;    /* allocations that found no row: the sum is a lower bound */
+	__u32 place;
+	__u32 dead; /* 1: the context is gone, and its memory with it */
 };
 
 struct device_key {
@@ -476,8 +489,9 @@ struct device_key {
 
 struct device_identity {
 	__u8 uuid[16];
-	__u32 version; /* 1: the parent under MIG, 2: the instance */
-	__u32 padding;
+	__u64 primary;     /* handle of the primary context while it is retained */
+	__u32 version;     /* 1: the parent under MIG, 2: the instance; 0: no UUID yet */
+	__u32 references;  /* retains of the primary context */
 };
 
 struct error_key {

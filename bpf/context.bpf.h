@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Contexts and devices: what a call that returned says about them. CUDA's own
+ * words on each call: cuda.h, sections "Context Management", "Primary Context
+ * Management" and "Green Contexts".
+ */
+#ifndef GPUGAUGE_CONTEXT_H
+#define GPUGAUGE_CONTEXT_H
+
+#include "size.bpf.h"
+#include "where.bpf.h"
+
+#define CONTEXT_PLAIN 0
+#define CONTEXT_GREEN 1
+
+INLINE __u32 place_of_ordinal(__u64 ordinal)
+{
+	return (__u32)ordinal < PLACE_UNKNOWN ? (__u32)ordinal : PLACE_UNKNOWN;
+}
+
+/* Replace the top of the thread's stack, or make it one deep. */
+INLINE void context_set_top(struct thread *thread, __u32 number, __u32 place)
+{
+	if (thread->depth == 0)
+		thread->depth = 1;
+	if (thread->depth > LIMIT_CONTEXT_DEPTH)
+		return;
+	__u32 top = (thread->depth - 1) & (LIMIT_CONTEXT_DEPTH - 1);
+
+	thread->contexts[top].number = number;
+	thread->contexts[top].place = place;
+}
+
+INLINE void context_push(struct thread *thread, __u32 number, __u32 place)
+{
+	thread->depth += 1;
+	if (thread->depth > LIMIT_CONTEXT_DEPTH)
+		lost(LOSS_DEPTH);
+	context_set_top(thread, number, place);
+}
+
+INLINE void context_pop(struct thread *thread)
+{
+	if (thread->depth)
+		thread->depth -= 1;
+}
+
+/* A context was made, by create or by the first retain: nothing is outstanding in it. */
+INLINE struct context *context_made(struct process *process, __u32 kind, __u64 handle,
+				    __u32 place)
+{
+	struct context_key key = {
+		.process_number = process->number,
+		.kind = kind,
+		.handle = handle,
+	};
+
+	map_delete(&contexts, &key);
+	struct context *row = context_get(process, kind, handle);
+
+	if (!row)
+		return NULL;
+	row->place = place;
+	if (place < PLACE_COUNT) {
+		struct device_state *dev = &process->places[place];
+
+		if (ADD(dev->contexts, 1) == 0 && STATE_TICKET(READ_ONCE(dev->state)) == 0)
+			raise_time(&dev->drained_ns, ktime_get_ns());
+	}
+	emit(EVENT_CONTEXT, process, 0, handle, place);
+	return row;
+}
+
+/* Its memory is gone with it: rows of the context are closed. */
+INLINE void context_memory_gone(struct process *process, __u32 number)
+{
+	for (__u32 family = 0; family < FAMILY_COUNT; family++) {
+		struct memory_key key = {
+			.process_number = process->number,
+			.context = number,
+			.family = family,
+		};
+		struct memory *row = map_lookup(&memories, &key);
+
+		if (row) {
+			row->dead = 1;
+			row->requested_bytes = 0;
+		}
+	}
+}
+
+INLINE void context_gone(struct process *process, __u32 kind, __u64 handle)
+{
+	struct context_key key = {
+		.process_number = process->number,
+		.kind = kind,
+		.handle = handle,
+	};
+	struct context *row = map_lookup(&contexts, &key);
+
+	if (!row)
+		return;
+	__u32 place = row->place;
+
+	context_memory_gone(process, row->number);
+	map_delete(&contexts, &key);
+	if (place < PLACE_COUNT && process->places[place].contexts)
+		__sync_fetch_and_sub(&process->places[place].contexts, 1);
+}
+
+INLINE struct device_identity *device_get(struct process *process, __u32 ordinal)
+{
+	struct device_key key = { .process_number = process->number, .ordinal = ordinal };
+	struct device_identity *row = map_lookup(&devices, &key);
+	struct device_identity fresh = {};
+
+	if (row)
+		return row;
+	if (map_update(&devices, &key, &fresh, UPDATE_NOEXIST))
+		lost(LOSS_CONTEXTS_FULL);
+	return map_lookup(&devices, &key);
+}
+
+INLINE void primary_retained(struct process *process, __u64 handle, __u32 ordinal)
+{
+	struct device_identity *device = device_get(process, ordinal);
+
+	if (!device)
+		return;
+	if (ADD(device->references, 1) == 0 || device->primary != handle) {
+		device->primary = handle;
+		context_made(process, CONTEXT_PLAIN, handle, place_of_ordinal(ordinal));
+	}
+}
+
+INLINE void primary_released(struct process *process, __u32 ordinal, bool reset)
+{
+	struct device_identity *device = device_get(process, ordinal);
+
+	if (!device || !device->references)
+		return;
+	if (!reset && __sync_fetch_and_sub(&device->references, 1) != 1)
+		return;
+	/* A reset destroys what the context held, whoever retains it (cuda.h). */
+	context_gone(process, CONTEXT_PLAIN, device->primary);
+	device->primary = 0;
+	device->references = 0;
+}
+
+INLINE void device_uuid(struct process *process, __u64 at, __u32 ordinal, __u32 version)
+{
+	struct device_identity *device = device_get(process, ordinal);
+	__u64 halves[2];
+
+	if (!device || device->version >= version)
+		return;
+	if (!read_user(halves, sizeof(halves), at)) {
+		lost(LOSS_RESULT_UNREADABLE);
+		return;
+	}
+	__builtin_memcpy(device->uuid, halves, sizeof(device->uuid));
+	device->version = version;
+	emit(EVENT_DEVICE_UUID, process, 0, ordinal, version);
+}
+
+/* A handle that the call wrote where `at` points to; 0: could not be read. */
+INLINE __u64 result_handle(__u64 at)
+{
+	__u64 handle = 0;
+
+	if (!read_user(&handle, sizeof(handle), at))
+		lost(LOSS_RESULT_UNREADABLE);
+	return handle;
+}
+
+INLINE void context_created(struct process *process, struct thread *thread)
+{
+	__u64 handle = result_handle(thread->open_pointer);
+	__u32 place = place_of_ordinal(thread->open_second);
+
+	if (!handle)
+		return;
+	struct context *row = context_made(process, CONTEXT_PLAIN, handle, place);
+
+	if (row)
+		context_push(thread, row->number, place);
+}
+
+INLINE void context_use(struct process *process, struct thread *thread, bool push)
+{
+	__u64 handle = thread->open_pointer;
+
+	if (!handle) {
+		/* cuCtxSetCurrent(NULL) is a pop (cuda.h). */
+		if (!push)
+			context_pop(thread);
+		return;
+	}
+	struct context *row = context_get(process, CONTEXT_PLAIN, handle);
+	__u32 number = row ? row->number : 0, place = row ? row->place : PLACE_UNKNOWN;
+
+	if (push)
+		context_push(thread, number, place);
+	else
+		context_set_top(thread, number, place);
+}
+
+INLINE void green_created(struct process *process, struct thread *thread)
+{
+	__u64 handle = result_handle(thread->open_pointer);
+
+	if (handle)
+		context_made(process, CONTEXT_GREEN, handle,
+			     place_of_ordinal(thread->open_second));
+}
+
+/* cuCtxFromGreenCtx: a context handle for the same context. */
+INLINE void green_to_context(struct process *process, struct thread *thread)
+{
+	__u64 handle = result_handle(thread->open_pointer);
+	struct context *green =
+		context_find(process->number, CONTEXT_GREEN, thread->open_second);
+
+	if (!handle || !green)
+		return;
+	struct context *row = context_get(process, CONTEXT_PLAIN, handle);
+
+	if (row) {
+		row->number = green->number;
+		row->place = green->place;
+	}
+}
+
+#endif

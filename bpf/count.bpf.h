@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Counting: plain adds into the row of this thread and place. */
+#ifndef GPUGAUGE_COUNT_H
+#define GPUGAUGE_COUNT_H
+
+#include "process.bpf.h"
+
+/* CUresult, cuda.h */
+#define CUDA_ERROR_NOT_READY 600
+
+/* A launch or copy is held to have waited beyond this when nothing was learned yet. */
+#define ISSUE_DEFAULT_NS 10000
+/* A launch that is not the queue's fault, but took this many issue costs. */
+#define LAUNCH_OTHER_TIMES 10
+
+#define COUNTS_LANES (sizeof(struct counts) / sizeof(__u64))
+
+/* floor(log2(value)), value > 0. Five steps: a loop over bits costs more. */
+INLINE __u32 log2_floor(__u64 value)
+{
+	__u32 log2 = 0;
+
+	if (value >> 32) {
+		value >>= 32;
+		log2 += 32;
+	}
+	if (value >> 16) {
+		value >>= 16;
+		log2 += 16;
+	}
+	if (value >> 8) {
+		value >>= 8;
+		log2 += 8;
+	}
+	if (value >> 4) {
+		value >>= 4;
+		log2 += 4;
+	}
+	if (value >> 2) {
+		value >>= 2;
+		log2 += 2;
+	}
+	return log2 + (value >> 1 ? 1 : 0);
+}
+
+/* Bucket i holds durations up to 4^i x 1024 ns; the last one all that is longer. */
+INLINE __u32 duration_bucket(__u64 duration_ns)
+{
+	__u32 log2;
+
+	if (duration_ns <= (1 << HISTOGRAM_FIRST_LOG2))
+		return 0;
+	log2 = log2_floor(duration_ns - 1) + 1 - HISTOGRAM_FIRST_LOG2;
+	log2 = (log2 + HISTOGRAM_STEP_LOG2 - 1) / HISTOGRAM_STEP_LOG2;
+	return log2 < HISTOGRAM_BUCKETS ? log2 : HISTOGRAM_BUCKETS - 1;
+}
+
+/* Two buckets an octave from 512 ns: [2^n, 1.5 x 2^n) and [1.5 x 2^n, 2^(n+1)). */
+INLINE __u32 issue_bucket(__u64 duration_ns)
+{
+	__u32 log2, bucket;
+
+	if (duration_ns < (1 << ISSUE_FIRST_LOG2))
+		return 0;
+	log2 = log2_floor(duration_ns);
+	bucket = (log2 - ISSUE_FIRST_LOG2) * ISSUE_STEPS_PER_OCTAVE +
+		 (duration_ns >> (log2 - 1) & 1);
+	return bucket < ISSUE_BUCKETS ? bucket : ISSUE_BUCKETS - 1;
+}
+
+/* The row of this thread at a place, made at the first call there. */
+INLINE struct counts *counts_of(struct thread *thread, __u32 tid, __u32 place)
+{
+	struct counts_key key = { .id = tid, .place = place };
+	struct counts_row *row = map_lookup(&thread_counts, &key);
+	__u32 zero = 0;
+
+	if (LIKELY(row))
+		return &row->counts;
+	row = map_lookup(&zero_counts, &zero);
+	if (!row || map_update(&thread_counts, &key, row, UPDATE_NOEXIST)) {
+		lost(LOSS_COUNTS_FULL);
+		return NULL;
+	}
+	row = map_lookup(&thread_counts, &key);
+	if (!row)
+		return NULL;
+	row->process_number = thread->process_number;
+	thread->places_used |= 1u << place;
+	return &row->counts;
+}
+
+/* The host waited `waited_ns` of a call that took `duration_ns`. */
+INLINE void count_blocked(struct counts *counts, __u32 cause, __u64 waited_ns,
+			  __u64 duration_ns)
+{
+	if (cause >= CAUSE_COUNT)
+		return;
+	counts->blocked_ns[cause] += waited_ns;
+	__u32 bucket = duration_bucket(duration_ns);
+
+	if (bucket < HISTOGRAM_BUCKETS)
+		counts->histogram[cause][bucket] += 1;
+}
+
+/*
+ * A low quantile (about 1/17) of the durations of an operation: down by 1/16
+ * when shorter, up by 1/256 when longer. Racy plain stores: an estimate.
+ */
+INLINE __u64 learn_issue(struct process *process, __u32 slot, __u64 duration_ns, __u64 limit_ns)
+{
+	__u64 known = process->issue_ns[slot];
+
+	if (!known)
+		known = duration_ns;
+	else if (duration_ns < known)
+		known -= known >> 4;
+	else
+		known += (known >> 8) + 1;
+	if (known > limit_ns)
+		known = limit_ns;
+	process->issue_ns[slot] = known;
+	return known;
+}
+
+/* Add the row of an ended thread to its process. */
+INLINE void counts_merge(__u32 process_number, __u32 tid, __u32 place)
+{
+	struct counts_key from_key = { .id = tid, .place = place };
+	struct counts_key to_key = { .id = process_number, .place = place };
+	struct counts_row *from = map_lookup(&thread_counts, &from_key);
+	struct counts_row *to = map_lookup(&process_counts, &to_key);
+	__u32 zero = 0;
+
+	if (!from)
+		return;
+	if (!to) {
+		to = map_lookup(&zero_counts, &zero);
+		if (!to)
+			return;
+		/* Another thread of the process may have made it: then this fails, harmlessly. */
+		map_update(&process_counts, &to_key, to, UPDATE_NOEXIST);
+		to = map_lookup(&process_counts, &to_key);
+		if (!to) {
+			lost(LOSS_COUNTS_FULL);
+			return;
+		}
+		to->process_number = process_number;
+	}
+	/* A reader that meets the row from here on leaves it out. */
+	WRITE_ONCE(from->merging, 1);
+	__u64 *add = (__u64 *)&from->counts, *sum = (__u64 *)&to->counts;
+
+	for (__u32 i = 0; i < COUNTS_LANES; i++)
+		if (add[i])
+			ADD(sum[i], add[i]);
+	map_delete(&thread_counts, &from_key);
+}
+
+/* A thread ended: its rows go to the process. */
+INLINE void thread_end(__u32 tid)
+{
+	struct thread *thread = map_lookup(&threads, &tid);
+	struct process *process;
+
+	if (!thread)
+		return;
+	process = process_of(thread);
+	if (process) {
+		if (thread->open_sp)
+			thread_abandon(process, thread, ktime_get_ns());
+		for (__u32 place = 0; place < PLACE_COUNT; place++)
+			if (thread->places_used & (1u << place))
+				counts_merge(thread->process_number, tid, place);
+		ADD(process->hits, thread->hits);
+		__sync_fetch_and_sub(&process->threads, 1);
+	}
+	map_delete(&threads, &tid);
+}
+
+/* A process ended, or became another program. */
+INLINE void process_end(__u32 tgid, __u32 flags, __u32 event)
+{
+	__u32 *slot = map_lookup(&process_slots, &tgid);
+
+	if (!slot)
+		return;
+	struct process *process = map_lookup(&processes, slot);
+
+	if (process && process->number) {
+		process->ended_ns = ktime_get_ns();
+		__sync_fetch_and_or(&process->flags, flags);
+		emit(event, process, tgid, 0, 0);
+	}
+	map_delete(&process_slots, &tgid);
+}
+
+#endif

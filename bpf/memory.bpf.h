@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Requested memory: live allocations by call. Added when the call returned,
+ * removed when the free begins (after it, another thread may get the address),
+ * put back if the free failed.
+ */
+#ifndef GPUGAUGE_MEMORY_H
+#define GPUGAUGE_MEMORY_H
+
+#include "context.bpf.h"
+
+#define RANGES_PER_UNMAP 32
+#define HANDLE_REFERENCE 1ull
+#define HANDLE_MAP (1ull << 32)
+
+/* One free for all that lives in the device's address space. */
+INLINE __u32 address_space(__u32 family)
+{
+	return family == FAMILY_MANAGED || family == FAMILY_POOL ? FAMILY_DEVICE : family;
+}
+
+INLINE struct allocation_key allocation_key_of(struct process *process, __u32 family,
+					       __u64 address)
+{
+	struct allocation_key key = {
+		.process_number = process->number,
+		.family = address_space(family),
+		.address = address,
+	};
+
+	return key;
+}
+
+INLINE struct memory *memory_find(struct process *process, __u32 context, __u32 family)
+{
+	struct memory_key key = {
+		.process_number = process->number,
+		.context = context,
+		.family = family,
+	};
+
+	return map_lookup(&memories, &key);
+}
+
+INLINE struct memory *memory_get(struct process *process, __u32 context, __u32 place,
+				 __u32 family)
+{
+	struct memory_key key = {
+		.process_number = process->number,
+		.context = context,
+		.family = family,
+	};
+	struct memory *row = map_lookup(&memories, &key);
+	struct memory fresh = { .place = place };
+
+	if (row)
+		return row;
+	if (map_update(&memories, &key, &fresh, UPDATE_NOEXIST))
+		lost(LOSS_ALLOCATIONS_FULL);
+	return map_lookup(&memories, &key);
+}
+
+INLINE void memory_add(struct memory *row, __u64 bytes)
+{
+	__u64 now = ADD(row->requested_bytes, bytes) + bytes;
+
+	ADD(row->allocations, 1);
+	raise_time(&row->peak_bytes, now);
+}
+
+INLINE void memory_drop(struct process *process, struct allocation *allocation)
+{
+	struct memory *row = memory_find(process, allocation->context, allocation->family);
+
+	if (!row || row->dead)
+		return;
+	__sync_fetch_and_sub(&row->requested_bytes, allocation->bytes);
+	ADD(row->frees, 1);
+}
+
+/* `bytes` at `address` are now requested. */
+INLINE void allocation_add(struct process *process, struct thread *thread, __u32 family,
+			   __u64 address, __u64 bytes)
+{
+	struct allocation_key key = allocation_key_of(process, family, address);
+	struct allocation *old = map_lookup(&allocations, &key);
+	struct allocation fresh = {
+		.bytes = bytes,
+		.place = thread->open_place,
+		.context = thread->open_context,
+		.references = 1,
+		.family = family,
+	};
+	struct memory *row = memory_get(process, thread->open_context, thread->open_place,
+					family);
+
+	if (!row)
+		return;
+	if (old) {
+		memory_drop(process, old);
+		lost(LOSS_POINTER_REPLACED);
+	}
+	if (map_update(&allocations, &key, &fresh, UPDATE_ANY)) {
+		lost(LOSS_ALLOCATIONS_FULL);
+		ADD(row->untracked, 1);
+		return;
+	}
+	memory_add(row, bytes);
+}
+
+INLINE void allocation_returned(struct process *process, struct thread *thread, __u32 family,
+				__u32 size_kind, __u32 code)
+{
+	__u64 bytes = thread->open_bytes;
+
+	if (size_kind == SIZE_PITCH) {
+		__u64 pitch = 0;
+
+		if (code == 0)
+			pitch = result_handle(thread->open_second);
+		bytes *= pitch;
+		thread->open_bytes = bytes;
+	}
+	if (code) {
+		struct memory *row = memory_get(process, thread->open_context,
+						thread->open_place, family);
+
+		if (row) {
+			ADD(row->failures, 1);
+			WRITE_ONCE(row->failed_bytes, bytes);
+		}
+		return;
+	}
+	__u64 address = result_handle(thread->open_pointer);
+
+	if (address)
+		allocation_add(process, thread, family, address, bytes);
+}
+
+/* At entry of a free. What was removed is kept in the thread for a failed one. */
+INLINE void free_begins(struct process *process, struct thread *thread, __u32 family)
+{
+	struct allocation_key key = allocation_key_of(process, family, thread->open_pointer);
+	struct allocation *row;
+
+	thread->open_second = 0;
+	if (!thread->open_pointer)
+		return; /* free of NULL is legal and frees nothing */
+	row = map_lookup(&allocations, &key);
+	if (!row) {
+		lost(LOSS_POINTER_UNKNOWN);
+		return;
+	}
+	struct allocation copy = *row;
+
+	if (map_delete(&allocations, &key))
+		return; /* another thread was faster */
+	memory_drop(process, &copy);
+	thread->open_bytes = copy.bytes;
+	thread->open_context = copy.context;
+	thread->open_place = copy.place;
+	thread->open_second = copy.family + 1;
+}
+
+INLINE void free_failed(struct process *process, struct thread *thread)
+{
+	if (!thread->open_second)
+		return;
+	__u32 family = thread->open_second - 1;
+	struct memory *row = memory_find(process, thread->open_context, family);
+
+	allocation_add(process, thread, family, thread->open_pointer, thread->open_bytes);
+	if (row) {
+		/* It was neither freed nor allocated again. */
+		__sync_fetch_and_sub(&row->allocations, 1);
+		__sync_fetch_and_sub(&row->frees, 1);
+	}
+}
+
+/* Change {maps, references} of a handle; the last of both frees it. */
+INLINE void handle_change(struct process *process, __u64 handle, __u64 change)
+{
+	struct allocation_key key = allocation_key_of(process, FAMILY_VIRTUAL, handle);
+	struct allocation *row = map_lookup(&allocations, &key);
+
+	if (!row) {
+		lost(LOSS_POINTER_UNKNOWN);
+		return;
+	}
+	__u64 *word = (__u64 *)&row->references;
+
+	if (ADD(*word, change) + change)
+		return;
+	struct allocation copy = *row;
+
+	map_delete(&allocations, &key);
+	memory_drop(process, &copy);
+}
+
+INLINE void range_mapped(struct process *process, struct thread *thread)
+{
+	struct allocation_key key =
+		allocation_key_of(process, FAMILY_RANGE, thread->open_pointer);
+	struct allocation range = {
+		.bytes = thread->open_bytes,
+		.handle = thread->open_second,
+		.family = FAMILY_RANGE,
+	};
+
+	if (map_update(&allocations, &key, &range, UPDATE_ANY)) {
+		lost(LOSS_ALLOCATIONS_FULL);
+		return;
+	}
+	handle_change(process, thread->open_second, HANDLE_MAP);
+}
+
+/* At entry of an unmap of [start, start + bytes): one or several mapped ranges. */
+INLINE void range_unmapped(struct process *process, __u64 start, __u64 bytes)
+{
+	__u64 at = start;
+
+	for (int i = 0; i < RANGES_PER_UNMAP; i++) {
+		struct allocation_key key = allocation_key_of(process, FAMILY_RANGE, at);
+		struct allocation *range = map_lookup(&allocations, &key);
+
+		if (!range) {
+			lost(LOSS_POINTER_UNKNOWN);
+			return;
+		}
+		__u64 handle = range->handle, length = range->bytes;
+
+		map_delete(&allocations, &key);
+		handle_change(process, handle, -HANDLE_MAP);
+		at += length;
+		if (at >= start + bytes || !length)
+			return;
+	}
+	lost(LOSS_POINTER_UNKNOWN);
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Where a call goes: context, place and stream. An explicit context argument
+ * wins, then the context in which an explicit stream was made, then the top of
+ * the thread's own context stack.
+ */
+#ifndef GPUGAUGE_WHERE_H
+#define GPUGAUGE_WHERE_H
+
+#include "args.bpf.h"
+#include "process.bpf.h"
+
+/* cuda.h: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD */
+#define CU_STREAM_LEGACY 1
+#define CU_STREAM_PER_THREAD 2
+/* A stream argument of this number is inside the CUlaunchConfig at argument 1. */
+#define STREAM_IN_CONFIG 15
+#define CONFIG_STREAM_OFFSET 32 /* cuda.h: CUlaunchConfig.hStream */
+/* Legacy streams take the numbers below STREAM_FIRST: this many contexts have one. */
+#define CONTEXTS_WITH_LEGACY_STREAM (STREAM_FIRST - 1)
+
+struct where {
+	__u32 context; /* 0: unknown */
+	__u32 place;
+	__u32 stream;
+};
+
+INLINE void context_top(struct thread *thread, __u32 *context, __u32 *place)
+{
+	__u32 depth = thread->depth;
+
+	*context = 0;
+	*place = PLACE_UNKNOWN;
+	if (depth == 0 || depth > LIMIT_CONTEXT_DEPTH)
+		return;
+	depth = (depth - 1) & (LIMIT_CONTEXT_DEPTH - 1);
+	*context = thread->contexts[depth].number;
+	*place = thread->contexts[depth].place;
+}
+
+INLINE struct context *context_find(__u32 process_number, __u32 kind, __u64 handle)
+{
+	struct context_key key = {
+		.process_number = process_number,
+		.kind = kind,
+		.handle = handle,
+	};
+
+	return map_lookup(&contexts, &key);
+}
+
+/* The row of a context; made with an unknown place where it was never seen. */
+INLINE struct context *context_get(struct process *process, __u32 kind, __u64 handle)
+{
+	struct context_key key = {
+		.process_number = process->number,
+		.kind = kind,
+		.handle = handle,
+	};
+	struct context *row = map_lookup(&contexts, &key);
+
+	if (row)
+		return row;
+	struct context fresh = {
+		.number = ADD(process->next_context, 1) + 1,
+		.place = PLACE_UNKNOWN,
+		.created_ns = ktime_get_ns(),
+		.cgroup_id = process->cgroup_id,
+	};
+
+	if (map_update(&contexts, &key, &fresh, UPDATE_NOEXIST))
+		lost(LOSS_CONTEXTS_FULL);
+	return map_lookup(&contexts, &key);
+}
+
+INLINE __u32 legacy_stream(__u32 context)
+{
+	/* Work of unknown contexts may be on several devices. */
+	return context && context <= CONTEXTS_WITH_LEGACY_STREAM ? context : STREAM_MIXED;
+}
+
+INLINE __u32 stream_hand_out(struct process *process)
+{
+	return ADD(process->next_stream, 1);
+}
+
+INLINE __u32 per_thread_stream(struct process *process, struct thread *thread, __u32 context)
+{
+	if (!context)
+		return STREAM_MIXED;
+	if (!thread->own_stream)
+		thread->own_stream = stream_hand_out(process);
+	return thread->own_stream;
+}
+
+INLINE struct stream *stream_find(__u32 process_number, __u64 handle)
+{
+	struct stream_key key = { .process_number = process_number, .handle = handle };
+
+	return map_lookup(&streams, &key);
+}
+
+/* A stream was created, or met for the first time. */
+INLINE struct stream *stream_add(struct process *process, __u64 handle, __u32 context,
+				 __u32 place)
+{
+	struct stream_key key = { .process_number = process->number, .handle = handle };
+	struct stream fresh = {
+		.number = stream_hand_out(process),
+		.context = context,
+		.place = place,
+	};
+
+	if (map_update(&streams, &key, &fresh, UPDATE_ANY)) {
+		lost(LOSS_STREAMS_FULL);
+		return NULL;
+	}
+	ADD(process->stream_generation, 1);
+	return map_lookup(&streams, &key);
+}
+
+/* Resolve an explicit handle; the last one of this thread is remembered. */
+INLINE void stream_explicit(struct process *process, struct thread *thread, __u64 handle,
+			    struct where *where)
+{
+	__u32 generation = READ_ONCE(process->stream_generation);
+
+	if (thread->cached_handle == handle && thread->cached_generation == generation) {
+		where->stream = thread->cached_stream;
+		where->place = thread->cached_place;
+		return;
+	}
+	struct stream *row = stream_find(process->number, handle);
+
+	if (!row)
+		row = stream_add(process, handle, where->context, where->place);
+	if (!row) {
+		where->stream = STREAM_MIXED;
+		return;
+	}
+	where->stream = row->number;
+	if (row->context) {
+		where->context = row->context;
+		where->place = row->place;
+	}
+	thread->cached_handle = handle;
+	thread->cached_stream = where->stream;
+	thread->cached_place = where->place;
+	thread->cached_generation = READ_ONCE(process->stream_generation);
+}
+
+/* The stream handle of a call, as it was passed. False: could not be read. */
+INLINE bool stream_handle(struct registers *ctx, __u32 stream_arg, __u64 *handle)
+{
+	*handle = 0;
+	if (!stream_arg)
+		return true;
+	if (stream_arg == STREAM_IN_CONFIG) {
+		__u64 config = register_argument(ctx, 1) + CONFIG_STREAM_OFFSET;
+
+		return probe_read_user(handle, sizeof(*handle), (void *)config) == 0;
+	}
+	return argument(ctx, stream_arg, handle);
+}
+
+INLINE void where_stream(struct process *process, struct thread *thread, __u64 handle,
+			 __u32 stream_default, struct where *where)
+{
+	bool per_thread = handle == CU_STREAM_PER_THREAD ||
+			  (handle == 0 && stream_default == STREAM_PER_THREAD);
+
+	if (per_thread)
+		where->stream = per_thread_stream(process, thread, where->context);
+	else if (handle <= CU_STREAM_LEGACY)
+		where->stream = legacy_stream(where->context);
+	else
+		stream_explicit(process, thread, handle, where);
+}
+
+#endif
