@@ -10,6 +10,7 @@ from gpugauge.discovery import maps
 from gpugauge.discovery.maps import LibraryNames
 from gpugauge.discovery.scan import ProcScanner, open_device_nodes, parse_start_time
 from gpugauge.model.library import FileId
+from gpugauge.vendors import CUDA
 
 HOST = b"1000-2000 r-xp 0 08:01 71 /usr/lib/libcuda.so.580.159.04\n"
 COPY = b"5000-6000 r-xp 0 00:2f 73 /opt/libcuda.so.1\n"
@@ -38,7 +39,7 @@ class Proc:
         (self.root / str(pid)).rmdir()
 
     def scanner(self) -> ProcScanner:
-        return ProcScanner(LibraryNames(["libcuda.so"]), str(self.root))
+        return ProcScanner(LibraryNames(CUDA.library_patterns), str(self.root))
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_endless_maps_are_a_problem(proc: Proc, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_proc_is_an_empty_scan(tmp_path: Path) -> None:
-    scan = ProcScanner(LibraryNames(["libcuda.so"]), str(tmp_path / "none")).scan()
+    scan = ProcScanner(LibraryNames(CUDA.library_patterns), str(tmp_path / "none")).scan()
     assert (scan.processes, scan.seen) == ({}, 0)
 
 

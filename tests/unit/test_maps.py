@@ -10,8 +10,9 @@ from gpugauge.discovery import maps
 from gpugauge.discovery.maps import LibraryNames, Mapping, parse_line, read_mappings
 from gpugauge.errors import ForeignDataError
 from gpugauge.model.library import FileId
+from gpugauge.vendors import CUDA
 
-NAMES = LibraryNames(["libcuda.so"])
+NAMES = LibraryNames(CUDA.library_patterns)
 LINE = (
     b"7f2d5c000000-7f2d5d000000 r-xp 00020000 103:0a 1847229"
     b"                    /usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04"

@@ -23,6 +23,8 @@ MAPPINGS_LIMIT = 64
 """Mappings of driver libraries kept of one process."""
 
 _DELETED = b" (deleted)"
+_GROUP_NAME = re.compile(r"\(\?P<\w+>")
+_LITERAL = re.compile(rb"(?:(?:\\[.+-]|[A-Za-z0-9_-])(?![?*{|]))+")
 _LINE = re.compile(
     rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) ([r-][w-][x-][ps]) [0-9a-f]{1,16} "
     rb"([0-9a-f]{1,8}):([0-9a-f]{1,8}) ([0-9]{1,20}) +(/[^\n]*)"
@@ -52,23 +54,30 @@ class LibraryNames:
     """The file names under which a vendor's driver library is mapped.
 
     Args:
-        sonames: Names such as `libcuda.so`; any numbered suffix belongs to them.
+        patterns: Regular expressions for the whole file name.
     """
 
-    def __init__(self, sonames: Iterable[str]) -> None:
-        self.sonames = tuple(sonames)
-        raw = [name.encode() for name in self.sonames]
-        either = b"|".join(re.escape(name) for name in raw)
-        self._name = re.compile(rb"(?:" + either + rb")(?:\.[0-9]{1,8}){0,6}")
-        self._lines = re.compile(rb"^[^\n]*/(?:" + either + rb")[^/\n]*$", re.MULTILINE)
+    def __init__(self, patterns: Iterable[str]) -> None:
+        raw = [_GROUP_NAME.sub("(?:", pattern).encode() for pattern in patterns]
+        either = b"(?:" + b"|".join(raw) + b")"
+        self._name = re.compile(either)
+        self._lines = re.compile(rb"^[^\n]*/" + either + rb"(?: \(deleted\))?$", re.MULTILINE)
+        self._literals = [_literal(pattern) for pattern in raw]
 
     def match(self, path: bytes) -> bool:
         """Whether the last part of a path is one of the names."""
         return self._name.fullmatch(path.rsplit(b"/", 1)[-1]) is not None
 
     def lines(self, text: bytes) -> Iterator[bytes]:
-        """The lines of /proc/PID/maps that may name a library, found without splitting."""
-        return (found.group() for found in self._lines.finditer(text))
+        """The lines of /proc/PID/maps that name a library, found without splitting."""
+        if any(literal in text for literal in self._literals):
+            yield from (found.group() for found in self._lines.finditer(text))
+
+
+def _literal(pattern: bytes) -> bytes:
+    """What every match of a pattern begins with, so that a plain search can rule out most."""
+    found = _LITERAL.match(pattern)
+    return re.sub(rb"\\(.)", rb"\1", found.group()) if found else b""
 
 
 def parse_line(line: bytes) -> Mapping | None:
