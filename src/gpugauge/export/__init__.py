@@ -1,0 +1,1 @@
+"""From snapshots to Prometheus and JSON over HTTP."""

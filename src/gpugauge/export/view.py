@@ -1,0 +1,127 @@
+"""A snapshot made ready for export: labels cleaned, owners of one label set added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from gpugauge.attribution.names import clean
+from gpugauge.export.budget import Admission, SeriesBudget
+from gpugauge.export.merge import merge_hosts, merge_series, merge_times
+from gpugauge.model.snapshot import Entitlement, HostContext, OwnerTime, Series, Snapshot
+from gpugauge.model.workload import UNKNOWN, Owner
+
+OwnerLabels = tuple[str, str, str, str, str]
+OTHER: OwnerLabels = ("other", "other", "other", "other", "other")
+"""The owner of what the series budget has no room for."""
+
+_Part = TypeVar("_Part", Series, OwnerTime, HostContext, Entitlement)
+
+
+class Finding(Protocol):
+    """What export needs to know of a finding of the diagnosis."""
+
+    @property
+    def rule(self) -> str: ...  # noqa: D102
+
+    @property
+    def severity(self) -> str: ...  # noqa: D102
+
+    @property
+    def owner(self) -> Owner | None: ...  # noqa: D102
+
+    @property
+    def gpu_uuid(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the samplers of the metric table read."""
+
+    snapshot: Snapshot
+    findings: Sequence[Finding]
+    series: Mapping[tuple[str, ...], Series]
+    """By the WORKLOAD labels."""
+    times: Mapping[OwnerLabels, OwnerTime]
+    hosts: Mapping[OwnerLabels, HostContext]
+    entitled: Mapping[tuple[str, ...], int]
+    """Devices by the OWNER labels and the resource."""
+    kinds: Mapping[OwnerLabels, str]
+    """Kind of workload by owner."""
+    folded: int
+    """Owners added up in OTHER."""
+    budget: SeriesBudget
+    """Counts what this view's rendering leaves out."""
+
+
+def owner_labels(owner: Owner) -> OwnerLabels:
+    """Return the values of the OWNER labels."""
+    return (
+        clean(owner.namespace),
+        clean(owner.pod),
+        clean(owner.container),
+        clean(owner.workload),
+        owner.scope.value,
+    )
+
+
+def device_labels(snapshot: Snapshot, gpu_uuid: str) -> tuple[str, str, str]:
+    """Return the values of the DEVICE labels; a device that NVML does not list is unknown."""
+    for device in snapshot.devices:
+        if device.uuid == gpu_uuid:
+            return clean(device.uuid), str(device.index), clean(device.model)
+    return clean(gpu_uuid) or UNKNOWN, UNKNOWN, UNKNOWN
+
+
+def make_view(
+    snapshot: Snapshot,
+    admission: Admission,
+    budget: SeriesBudget,
+    findings: Sequence[Finding] = (),
+) -> View:
+    """Return the view of a snapshot; owners beyond the node's budget are added up in OTHER."""
+    series = _grouped(snapshot.series)
+    times, hosts = _grouped(snapshot.times), _grouped(snapshot.hosts)
+    devices = {labels: len({part.gpu_uuid for part in parts}) for labels, parts in series.items()}
+    for labels in (*times, *hosts, *_grouped(snapshot.entitlements)):
+        devices.setdefault(labels, 1)
+    admitted = admission.admit(devices)
+
+    def place(labels: OwnerLabels) -> OwnerLabels:
+        return labels if labels in admitted else OTHER
+
+    by_workload: dict[tuple[str, ...], list[Series]] = {}
+    kinds = {}
+    for labels, parts in series.items():
+        placed = place(labels)
+        kinds[placed] = clean(parts[0].owner.workload_kind)
+        for part in parts:
+            key = (*placed[:4], clean(part.gpu_uuid) or UNKNOWN, placed[4])
+            by_workload.setdefault(key, []).append(part)
+    by_owner: dict[OwnerLabels, list[OwnerTime]] = {}
+    for labels, owner_times in times.items():
+        by_owner.setdefault(place(labels), []).extend(owner_times)
+    entitled: dict[tuple[str, ...], int] = {}
+    for entitlement in snapshot.entitlements:
+        key = (*place(owner_labels(entitlement.owner)), clean(entitlement.resource))
+        entitled[key] = entitled.get(key, 0) + 1
+    return View(
+        snapshot=snapshot,
+        findings=findings,
+        series={key: merge_series(parts) for key, parts in sorted(by_workload.items())},
+        times={key: merge_times(parts) for key, parts in sorted(by_owner.items())},
+        # Pressure and quota of strangers do not add up to anything: those folded are left out.
+        hosts={key: merge_hosts(hosts[key]) for key in sorted(hosts) if key in admitted},
+        entitled=dict(sorted(entitled.items())),
+        kinds={key: kind for key, kind in sorted(kinds.items()) if key != OTHER},
+        folded=len(devices) - len(admitted),
+        budget=budget,
+    )
+
+
+def _grouped(parts: Iterable[_Part]) -> dict[OwnerLabels, list[_Part]]:
+    groups: dict[OwnerLabels, list[_Part]] = {}
+    for part in parts:
+        groups.setdefault(owner_labels(part.owner), []).append(part)
+    return groups
