@@ -86,7 +86,12 @@ CUDA = Vendor(
         r"|StreamBegin|StreamEnd|StreamWaitValue|StreamWriteValue|StreamBatch"
         r"|GraphAdd\w*Node|GraphInstantiate)"
     ),
-    watched_known=frozenset(),
+    watched_known=frozenset(
+        # Capture into the command list of a graphics API (CUDA 13.1): no graph comes of it.
+        "cuStream" + end + "CaptureToCig" + twin
+        for end in ("Begin", "End")
+        for twin in ("", "_ptsz")
+    ),
     results=CURESULT,
 )
 

@@ -98,7 +98,7 @@ UNIFIED: Rows = (
             replace(_PEER_3D, symbol="cuMemcpy3DPeerAsync", stream_arg=2, blocks=False),
         )
     ),
-    # (dst, src, bytes, attributes, stream), CUDA 13.1.
+    # (dst, src, bytes, attributes, stream), CUDA 13.2.
     *ptsz(_copy("cuMemcpyWithAttributesAsync", Slot.COPY_UNKNOWN, 3, stream_arg=5)),
 )
 
@@ -126,7 +126,7 @@ BATCH: Rows = ptsz(
         _batch("cuMemcpyBatchAsync_v2", 8),
         _batch_3d("cuMemcpy3DBatchAsync", 5),
         _batch_3d("cuMemcpy3DBatchAsync_v2", 4),
-        # (operation, flags, stream), CUDA 13.1.
+        # (operation, flags, stream), CUDA 13.2.
         _batch_3d("cuMemcpy3DWithAttributesAsync", 3),
     )
 )

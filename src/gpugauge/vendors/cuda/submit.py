@@ -26,7 +26,7 @@ SUBMIT: Rows = (
     *ptsz(
         (
             _submit("cuLaunchHostFunc", 1),
-            _submit("cuLaunchHostFunc_v2", 1),  # CUDA 13.2
+            _submit("cuLaunchHostFunc_v2", 1),  # CUDA 13.1
             _submit("cuStreamAddCallback", 1),
             _submit("cuStreamWaitValue32", 1),
             _submit("cuStreamWaitValue32_v2", 1),
