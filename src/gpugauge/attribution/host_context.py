@@ -1,0 +1,103 @@
+"""What the CPU side of a container was given and took, from its cgroup.
+
+On cgroup v1 the quota, throttling and CPU time are in the `cpu` and `cpuacct`
+trees; pressure exists only in v2. On a hybrid host both trees have the same
+names, so the pressure of a v1 container is read from `unified`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gpugauge.attribution.cgroup import container_levels
+from gpugauge.attribution.cgroup_files import (
+    NS_PER_US,
+    quota_v1,
+    quota_v2,
+    read_number,
+    read_pairs,
+    stalled_ns,
+)
+from gpugauge.attribution.cgroup_tree import unified_root
+from gpugauge.model.snapshot import HostContext
+from gpugauge.model.workload import Owner, Scope
+
+RESOURCES = ("cpu", "io", "memory")
+_V1_FOLDERS = {
+    "cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu"),
+    "cpuacct": ("cpuacct", "cpu,cpuacct", "cpuacct,cpu"),
+}
+
+
+class HostContexts:
+    """Reads host contexts below one mount of the cgroup trees."""
+
+    def __init__(self, cgroup_root: str = "/sys/fs/cgroup", *, proc: str = "/proc") -> None:
+        """Find which trees are mounted at `cgroup_root`."""
+        self._unified = unified_root(cgroup_root)
+        self._proc = proc
+        self._v1: dict[str, str] = {}
+        for controller, folders in _V1_FOLDERS.items():
+            for folder in (f"{cgroup_root}/{name}" for name in folders):
+                if controller not in self._v1 and Path(folder).is_dir():
+                    self._v1[controller] = folder
+        if self._unified == cgroup_root:
+            self._v1 = {}  # v2 alone: a cgroup may be called `cpu`
+
+    def read(
+        self, paths: Mapping[Owner, tuple[tuple[str, str], ...]], owners: Iterable[Owner]
+    ) -> tuple[HostContext, ...]:
+        """Return the context of each owner, in order; what is not known is None.
+
+        Args:
+            paths: (controller, cgroup path) by owner, v2 under "".
+            owners: Whose contexts to read; the host's is that of the whole machine.
+        """
+        return tuple(self._one(owner, dict(paths.get(owner, ()))) for owner in owners)
+
+    def _one(self, owner: Owner, paths: Mapping[str, str]) -> HostContext:
+        if owner.scope is Scope.HOST:
+            return HostContext(owner=owner, pressure_ns=_pressure(f"{self._proc}/pressure", ""))
+        v1_cpu, v1_acct = self._folder("cpu", paths), self._folder("cpuacct", paths)
+        v2 = self._folder("", paths) or self._same_name_in_v2(paths)
+        if v1_cpu:
+            quotas = [quota_v1(folder) for folder in v1_cpu]
+            # In nanoseconds on v1.
+            throttled = [read_pairs(f"{f}/cpu.stat").get("throttled_time") for f in v1_cpu]
+        else:
+            quotas = [quota_v2(f"{folder}/cpu.max") for folder in v2]
+            us = [read_pairs(f"{folder}/cpu.stat").get("throttled_usec") for folder in v2]
+            throttled = [None if value is None else value * NS_PER_US for value in us]
+        used = read_number(f"{v1_acct[0]}/cpuacct.usage") if v1_acct else None
+        if used is None and v2:
+            usage = read_pairs(f"{v2[0]}/cpu.stat").get("usage_usec")
+            used = None if usage is None else usage * NS_PER_US
+        set_quotas = [quota for quota in quotas if quota is not None]
+        known = [value for value in throttled if value is not None]
+        return HostContext(
+            owner=owner,
+            # The tightest of the container's and the pod's holds.
+            cpu_quota_cores=min(set_quotas, default=None),
+            # Either level stops the container's threads, and each counts its own stops.
+            cpu_throttled_ns=sum(known) if known else None,
+            cpu_used_ns=used,
+            pressure_ns=_pressure(v2[0], ".pressure") if v2 else {},
+        )
+
+    def _folder(self, controller: str, paths: Mapping[str, str]) -> list[str]:
+        root = self._v1.get(controller) if controller else self._unified
+        path = paths.get(controller, "")
+        return [f"{root}{level}" for level in container_levels(path)] if root and path else []
+
+    def _same_name_in_v2(self, paths: Mapping[str, str]) -> list[str]:
+        path = next((paths[name] for name in ("cpu", "memory", "cpuacct") if name in paths), "")
+        if not (self._unified and path):
+            return []
+        found = [f"{self._unified}{level}" for level in container_levels(path)]
+        return found if found and Path(found[0]).is_dir() else []
+
+
+def _pressure(prefix: str, suffix: str) -> dict[str, int]:
+    found = {name: stalled_ns(f"{prefix}/{name}{suffix}") for name in RESOURCES}
+    return {name: value for name, value in found.items() if value is not None}
