@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools import build_bpf
 
 from gpugauge.codec.elf import SECTION_DYNSYM, Elf
 from gpugauge.ebpf.loader import Loaded, load
-from tools import build_bpf
 
 HERE = Path(__file__).parent
 PLUS = {"push_a": 101, "push_b": 103, "push_c": 107, "jump_a": 109, "jump_b": 113}
