@@ -190,7 +190,6 @@ def process(of: Owner, number: int = 1, **given: Any) -> Process:
         "complete": True,
         "alive": True,
         "devices": (one,),
-        "hits": 60,
     }
     return Process(**(values | given))
 

@@ -509,7 +509,7 @@ METRICS: tuple[Metric, ...] = (
         labels=("state",),
         help="Probe sites by state.",
         samples=of.agent_table(lambda a: a.probes),
-        meaning="`attached`, `refused` where no legal site was found, `failed` where Linux said no.",
+        meaning="`attached`, `refused` for lack of a legal site, `failed` where Linux refused.",
         wrong_when="A function missing in an older driver is in no state.",
     ),
     Metric(

@@ -1,0 +1,54 @@
+"""The pages that every agent serves: /metrics, health, and the newest snapshot as JSON."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from gpugauge.codec.snapshot import dump_snapshot
+from gpugauge.export.exposition import Exposition
+from gpugauge.export.http import Answer, Page, Request
+from gpugauge.settings import Settings
+
+PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+STALLED_TICKS = 10
+STALLED_SECONDS_AT_LEAST = 15.0
+"""A tick this late is a stall: far above a scan or an attach, far below a scrape or two."""
+
+
+def standard_pages(exposition: Exposition, settings: Settings) -> dict[str, Page]:
+    """Return the pages by path; an agent adds its own to them."""
+    stalled_seconds = max(STALLED_TICKS * settings.tick_seconds, STALLED_SECONDS_AT_LEAST)
+
+    def metrics(request: Request) -> Answer:
+        body = exposition.text(compressed=request.accepts_gzip)
+        more = (("Content-Encoding", "gzip"),) if request.accepts_gzip else ()
+        return Answer(body, PROMETHEUS_TEXT, headers=(*more, ("Vary", "Accept-Encoding")))
+
+    def health(_: Request) -> Answer:
+        age = exposition.age_seconds
+        if age > stalled_seconds:
+            return _unavailable(f"the last tick ended {age:.0f} s ago")
+        return Answer(b"ok\n")
+
+    def ready(_: Request) -> Answer:
+        snapshot = exposition.snapshot
+        if snapshot is None or not snapshot.agent.ready:
+            return _unavailable("the first scan for driver libraries is not done")
+        return Answer(b"ok\n")
+
+    def snapshot_json(_: Request) -> Answer:
+        snapshot = exposition.snapshot
+        if snapshot is None:
+            return _unavailable("there is no snapshot yet")
+        return Answer(dump_snapshot(snapshot) + b"\n", "application/json")
+
+    return {
+        "/metrics": Page(metrics, open=True),
+        "/healthz": Page(health, open=True),
+        "/readyz": Page(ready, open=True),
+        "/api/v1/snapshot": Page(snapshot_json),
+    }
+
+
+def _unavailable(why: str) -> Answer:
+    return Answer(f"{why}\n".encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
