@@ -2,9 +2,10 @@
 
 Two overlay mounts over one lower file have two devices and inodes in
 /proc/PID/maps and one inode in Linux's table of uprobes: attached twice, every
-call counts twice. Linux writes breakpoints into each executable private mapping
-of a probed file, and never into the file. So a byte that is a breakpoint in such
-a mapping and another byte in the file is a probe. The mapping is never executed.
+call counts twice. Linux writes breakpoints into each private mapping of a probed
+file that is or may become executable (`valid_vma` in `kernel/events/uprobes.c`),
+and never into the file. So a byte that is a breakpoint in such a mapping and
+another byte in the file is a probe. The mapping is never executed.
 
 The byte looked at is the site of a function that nobody else has a reason to
 probe, and that every link of ours includes: the canary.

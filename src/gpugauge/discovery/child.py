@@ -84,7 +84,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     unprivileged = _drop_privileges()
     if not size:
         raise Refused("the file is empty")
-    with mmap.mmap(descriptor, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ) as view:
+    # Shared: Linux writes breakpoints into every private mapping that may become
+    # executable, and the entries must be read as they are in the file.
+    with mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ) as view:
         file_id = _file_id(descriptor, view)
         elf = Elf(view)
         found = sites.find_sites(
