@@ -17,9 +17,8 @@ from gpugauge.ebpf.object import MAP_MMAPABLE, MapDefinition
 from gpugauge.ebpf.syscalls import BpfCallError, Command
 
 BATCH_ENTRIES = 1024
-MAX_BATCH_BYTES = 1 << 25
+MAX_RETRIES = 64
 NOT_OFFERED = frozenset({errno.EINVAL, errno.EOPNOTSUPP, 524})  # 524: ENOTSUPP of Linux
-FLAG_LOCK = 4
 
 _TYPES_PER_CPU = frozenset({5, 6, 10, 21})
 _BATCH = struct.Struct("<QQQQIIQQ")
@@ -51,7 +50,8 @@ class Map:
         self._batch_offered = True
         self._entries = 0
         self._keys = self._values = syscalls.buffer_of(b"")
-        self._cursors = (syscalls.buffer_of(b""), syscalls.buffer_of(b""))
+        place = max(definition.key_size, 8)  # where Linux is: as long as a key, at least 4 bytes
+        self._cursors = (ctypes.create_string_buffer(place), ctypes.create_string_buffer(place))
         self._memory: mmap.mmap | None = None
 
     def lookup(self, key: bytes) -> bytes | None:
@@ -122,16 +122,21 @@ class Map:
 
         Raises:
             BpfCallError: The map cannot be read.
+            RuntimeError: It is being read already: the buffers are shared by all reads.
         """
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(f"{self.name} is being read already")
+        try:
             if self._batch_offered:
-                self._room(max(1, entries, self._entries))
+                self._room(max(1, entries))
                 try:
                     yield from self._chunks()
                     return
                 except _BatchNotOfferedError:
                     self._batch_offered = False
             yield from self._one_by_one()
+        finally:
+            self._lock.release()
 
     def delete_batch(self, keys: bytes) -> int:
         """Delete keys (laid end to end); return how many were there."""
@@ -146,18 +151,15 @@ class Map:
                 syscalls.bpf(Command.MAP_DELETE_BATCH, attribute)
                 return deleted + total - done
             except BpfCallError as error:
-                (count,) = struct.unpack_from("<I", attribute, 32)
                 if error.errno in NOT_OFFERED:
+                    self._batch_offered = False
                     break
-                if error.errno == errno.ENOENT:  # the one after the first `count` was gone
-                    done += count + 1
-                elif error.errno == errno.EINTR:
-                    done += count
-                else:
+                (count,) = struct.unpack_from("<I", attribute, 32)
+                if error.errno not in (errno.ENOENT, errno.EINTR):
                     raise
                 deleted += count
-        else:
-            return deleted
+                # ENOENT: the key after those deleted was gone; go on behind it.
+                done += count + (error.errno == errno.ENOENT)
         return deleted + sum(
             self.delete(keys[at : at + self.key_size])
             for at in range(done * self.key_size, total * self.key_size, self.key_size)
@@ -215,17 +217,14 @@ class Map:
 
     def _room(self, entries: int) -> None:
         entries = min(entries, self.max_entries)
-        if entries <= self._entries:
-            return
-        self._entries = entries
-        self._keys = ctypes.create_string_buffer(entries * self.key_size)
-        self._values = ctypes.create_string_buffer(entries * self.value_size)
-        size = max(self.key_size, 8)  # Linux keeps its place in as much as a key, at least 4
-        self._cursors = (ctypes.create_string_buffer(size), ctypes.create_string_buffer(size))
+        if entries > self._entries:
+            self._entries = entries
+            self._keys = ctypes.create_string_buffer(entries * self.key_size)
+            self._values = ctypes.create_string_buffer(entries * self.value_size)
 
     def _chunks(self) -> Iterator[tuple[bytes, bytes, int]]:
         source, target = self._cursors
-        first, last = True, False
+        first, last, idle_rounds = True, False, 0
         while not last:
             attribute = ctypes.create_string_buffer(
                 _BATCH.pack(
@@ -248,23 +247,21 @@ class Map:
                     # the place is kept: grow and ask again.
                     if self._entries >= self.max_entries:
                         raise
-                    source_copy, target_copy = bytes(source), bytes(target)
                     self._room(self._entries * 2)
-                    source, target = self._cursors
-                    source.raw, target.raw = (
-                        _fit(source_copy, len(source)),
-                        _fit(target_copy, len(target)),
-                    )
-                    continue
-                if error.errno == errno.EINTR:
                     continue
                 if error.errno in NOT_OFFERED and first:
                     raise _BatchNotOfferedError from None
-                if error.errno != errno.ENOENT:
+                if error.errno not in (errno.ENOENT, errno.EINTR):
                     raise
-                last = True
+                last = error.errno == errno.ENOENT
+                (count,) = struct.unpack_from("<I", attribute, 32)
+                if not count and not last:  # interrupted before the first: the same again
+                    idle_rounds += 1
+                    if idle_rounds > MAX_RETRIES:
+                        raise
+                    continue
             (count,) = struct.unpack_from("<I", attribute, 32)
-            first = False
+            first, idle_rounds = False, 0
             if count:
                 yield (
                     ctypes.string_at(self._keys, count * self.key_size),
@@ -290,7 +287,3 @@ class Map:
 
 class _BatchNotOfferedError(Exception):
     """This Linux, or this type of map, has no batches."""
-
-
-def _fit(data: bytes, size: int) -> bytes:
-    return data[:size].ljust(size, b"\0")
