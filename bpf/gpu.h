@@ -21,13 +21,13 @@ typedef long long __s64;
 enum limit {
 	LIMIT_PROCESSES = 2048, /* process slots, ended ones until the agent reaped them */
 	LIMIT_THREADS = 8192,
-	LIMIT_COUNTS = 8192, /* thread x place rows */
+	LIMIT_COUNTS = 6144, /* thread x place rows */
 	LIMIT_CONTEXTS = 8192,
 	LIMIT_STREAMS = 16384,
-	LIMIT_EVENTS = 32768,
+	LIMIT_EVENTS = 24576,
 	LIMIT_GRAPHS = 8192,
 	LIMIT_CAPTURES = 1024,
-	LIMIT_ALLOCATIONS = 65536,
+	LIMIT_ALLOCATIONS = 49152,
 	LIMIT_ERRORS = 4096,
 	LIMIT_CONTEXT_DEPTH = 8, /* of a thread's context stack; beyond: unknown */
 	LIMIT_LINKS = 64,        /* libraries attached at a time */

@@ -48,6 +48,6 @@ class Inventory:
     driver_version: str
     cuda_version: str
     error: str = ""
-    """Why there is no inventory, in one sentence; then devices is empty."""
+    """Why there is no new inventory; devices are then those of the last answer, or none."""
     age_ns: int = 0
     """How old the answer is: NVML runs in a thread of its own with a deadline."""

@@ -107,5 +107,4 @@ class Process:
     """Seen from its start: False when it mapped the library before the probes were there."""
     alive: bool
     devices: tuple[ProcessDevice, ...]
-    hits: int = 0
     tenant_supplied: bool = False

@@ -1,0 +1,1 @@
+"""From rows to snapshots: per process, per owner, never going back."""

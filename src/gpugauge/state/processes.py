@@ -1,0 +1,116 @@
+"""The processes that are followed, brought up to date at each tick."""
+
+from __future__ import annotations
+
+from gpugauge.ebpf.layout import Layout
+from gpugauge.model import abi
+from gpugauge.model.abi import Slot
+from gpugauge.model.workload import NOBODY, UNKNOWN
+from gpugauge.state.counts import CountsTable
+from gpugauge.state.facts import Facts
+from gpugauge.state.identity import Identities
+from gpugauge.state.raw import RawTick
+from gpugauge.state.reading import CountsReading
+from gpugauge.state.requested import read_errors
+from gpugauge.state.slot import ProcessSlot, SlotReading
+from gpugauge.state.tracked import Tracked, TrackedPlace
+
+HOLD_NS = 5_000_000_000
+"""So long the counts of a process are held back while its owner is looked up."""
+
+WORK_SLOTS = tuple(
+    slot
+    for slot in Slot
+    if slot not in (Slot.CONTEXT, Slot.OTHER, Slot.POLL_READY, Slot.POLL_NOT_READY)
+)
+
+
+class Processes:
+    """All processes by number."""
+
+    def __init__(self, layout: Layout, known_codes: frozenset[int]) -> None:
+        self._slots = SlotReading(layout)
+        self._known_codes = known_codes
+        self.reading = CountsReading(layout)
+        self.counts = CountsTable(layout)
+        self.identities = Identities()
+        self.by_number: dict[int, Tracked] = {}
+        self.retired_hits = 0
+
+    def update(self, raw: RawTick, facts: Facts) -> None:
+        """Take in one tick."""
+        self.counts.update(raw.process_counts, raw.thread_counts)
+        self.identities.update(raw.devices, raw.contexts, facts.inventory)
+        for index, data in raw.slots.items():
+            slot = self._slots.read(data)
+            if slot.number:
+                self._see(index, slot, facts)
+        errors = read_errors(raw.errors, self._known_codes)
+        wide = self.counts.by_process()
+        for number, process in self.by_number.items():
+            process.gone = number in facts.gone
+            self._bring_up(process, wide.get(number, {}), raw.time_monotonic_ns)
+            for place, at in process.places.items():
+                at.errors = errors.get((number, place), at.errors)
+
+    def reap(self, number: int) -> Tracked | None:
+        """Forget a process that ended; its totals stay in the ledger."""
+        self.counts.forget(number)
+        process = self.by_number.pop(number, None)
+        if process is not None:
+            self.retired_hits += process.slot.hits
+        return process
+
+    def _see(self, index: int, slot: ProcessSlot, facts: Facts) -> None:
+        process = self.by_number.get(slot.number)
+        if process is None:
+            origin = facts.origin_of(slot.pid)
+            process = self.by_number[slot.number] = Tracked(
+                slot=slot,
+                slot_index=index,
+                complete=origin.complete,
+                tenant_supplied=origin.tenant_supplied,
+                simulated=origin.simulated,
+            )
+        process.slot = slot
+        if not process.owner.pod or process.owner is NOBODY:
+            process.owner = facts.owner_of(slot.pid, slot.cgroup_id)
+
+    def _bring_up(self, process: Tracked, wide: dict[int, int], now_ns: int) -> None:
+        slot = process.slot
+        end_ns = slot.ended_ns or now_ns
+        contexts = self.identities.contexts_by_place(slot.number)
+        for place in wide.keys() | contexts.keys():
+            if place not in process.places:
+                process.places[place] = TrackedPlace(gpu_uuid=UNKNOWN)
+        idle: dict[int, int | None] = {}
+        for place, at in process.places.items():
+            if at.gpu_uuid == UNKNOWN:
+                at.gpu_uuid = self.identities.gpu_uuid(slot.number, slot.pid, place)
+            self._count(at, wide.get(place, 0))
+            state = slot.places[place]
+            if place != abi.PLACE_UNKNOWN and (state.drained_ns or at.idle_ns is not None):
+                at.idle_ns = max(at.idle_ns or 0, state.idle_until(end_ns))
+            if state.ticket or state.contexts or place in contexts:
+                idle[place] = at.idle_ns
+        process.blocked_wall_ns = max(process.blocked_wall_ns, slot.blocked_until(end_ns))
+        process.split.update(process.observed_ns(now_ns), process.blocked_wall_ns, idle)
+
+    def _count(self, at: TrackedPlace, wide: int) -> None:
+        at.active = False
+        if wide == at.wide:
+            return
+        before, at.wide = at.lanes, wide
+        at.lanes = self.counts.lanes.values(wide)
+        reading = self.reading
+        at.active = any(
+            reading.calls(at.lanes, slot) != (reading.calls(before, slot) if before else 0)
+            for slot in WORK_SLOTS
+        )
+        fresh, fresh_ns = reading.fresh_launches(at.lanes)
+        at.issue.update(fresh, fresh_ns, reading.deep_launches(at.lanes))
+
+    @staticmethod
+    def held_back(process: Tracked, now_ns: int) -> bool:
+        """Return whether its counts wait for its owner."""
+        return process.owner is NOBODY and now_ns - process.slot.first_call_ns < HOLD_NS

@@ -1,0 +1,101 @@
+"""What the lanes of struct counts mean: from numbers to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gpugauge.ebpf.layout import Layout
+from gpugauge.model import abi
+from gpugauge.model.abi import Cause, Slot
+from gpugauge.model.process import Histogram, Operation
+from gpugauge.state.lanes import LANE_BYTES
+
+SLOTS = tuple(Slot)
+CAUSES = tuple(Cause)
+NONE = Operation()
+
+
+class CountsReading:
+    """Where each counter lies in the lanes, by the object's own layout."""
+
+    def __init__(self, layout: Layout) -> None:
+        def lane(path: str) -> int:
+            return layout.offset("counts", path) // LANE_BYTES
+
+        self._slots = lane("slots")
+        self._calls = lane("slots[0].calls") - self._slots
+        self._errors = lane("slots[0].errors") - self._slots
+        self._bytes = lane("slots[0].bytes") - self._slots
+        self._duration = lane("slots[0].duration_ns") - self._slots
+        self._slot_lanes = layout.size("slot_counts") // LANE_BYTES
+        self._blocked = lane("blocked_ns")
+        self._histogram = lane("histogram")
+        self._issue_histogram = lane("issue_histogram")
+        self._issue_sum = lane("issue_sum_ns")
+        self._deep_launches = lane("deep_launches")
+        self._deep_ns = lane("deep_ns")
+        self._graph_nodes = lane("graph_launch_nodes")
+        self._graph_unknown = lane("graph_launches_unknown")
+        self._launch_threads = lane("launch_threads")
+        self.empty = (0,) * (layout.size("counts") // LANE_BYTES)
+
+    def operations(self, lanes: tuple[int, ...]) -> Mapping[Slot, Operation]:
+        """Return the counters of every slot that was called."""
+        found: dict[Slot, Operation] = {}
+        at = self._slots
+        for slot in SLOTS:
+            calls = lanes[at + self._calls]
+            if calls:
+                found[slot] = Operation(
+                    calls=calls,
+                    errors=lanes[at + self._errors],
+                    bytes=lanes[at + self._bytes],
+                    duration_ns=lanes[at + self._duration],
+                )
+            at += self._slot_lanes
+        return MappingProxyType(found)
+
+    def calls(self, lanes: tuple[int, ...], slot: Slot) -> int:
+        """Return the calls of one slot."""
+        return lanes[self._slots + slot * self._slot_lanes + self._calls]
+
+    def blocked_ns(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, int]:
+        """Return blocked time by cause; that of the launch queue is computed elsewhere."""
+        found = {cause: lanes[self._blocked + cause] for cause in CAUSES}
+        found[Cause.LAUNCH_QUEUE] += queue_ns
+        return MappingProxyType(found)
+
+    def histograms(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, Histogram]:
+        """Return durations of calls that waited, by cause."""
+        found: dict[Cause, Histogram] = {}
+        size = abi.HISTOGRAM_BUCKETS
+        for cause in CAUSES:
+            at = self._histogram + cause * size
+            counts = lanes[at : at + size]
+            if any(counts):
+                sum_ns = lanes[self._blocked + cause]
+                if cause is Cause.LAUNCH_QUEUE:
+                    sum_ns += queue_ns
+                found[cause] = Histogram(counts=counts, sum_ns=sum_ns)
+        return MappingProxyType(found)
+
+    def fresh_launches(self, lanes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return counts and summed durations (ns) of fresh launches, by issue bucket."""
+        size = abi.ISSUE_BUCKETS
+        return (
+            lanes[self._issue_histogram : self._issue_histogram + size],
+            lanes[self._issue_sum : self._issue_sum + size],
+        )
+
+    def deep_launches(self, lanes: tuple[int, ...]) -> tuple[int, int]:
+        """Return calls and summed durations (ns) of launches deep in the queue."""
+        return lanes[self._deep_launches], lanes[self._deep_ns]
+
+    def graphs(self, lanes: tuple[int, ...]) -> tuple[int, int]:
+        """Return (launch nodes of graphs launched, graph launches with unknown nodes)."""
+        return lanes[self._graph_nodes], lanes[self._graph_unknown]
+
+    def launch_threads(self, lanes: tuple[int, ...]) -> int:
+        """Return grid times block, summed over launches."""
+        return lanes[self._launch_threads]

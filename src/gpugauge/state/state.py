@@ -1,0 +1,174 @@
+"""The state of the agent: one tick in, one frozen Snapshot out."""
+
+from __future__ import annotations
+
+from gpugauge import __version__
+from gpugauge.ebpf.layout import Layout
+from gpugauge.model.abi import Loss
+from gpugauge.model.process import Process, ProcessDevice
+from gpugauge.model.snapshot import SNAPSHOT_VERSION, AgentHealth, Snapshot
+from gpugauge.model.workload import UNKNOWN
+from gpugauge.state.facts import Facts
+from gpugauge.state.ledger import Ledger, OwnerKey, owner_key
+from gpugauge.state.opened import OpenCalls
+from gpugauge.state.processes import Processes
+from gpugauge.state.raw import RawTick
+from gpugauge.state.requested import RequestedMemory
+from gpugauge.state.sharing import device_use
+from gpugauge.state.tracked import Tracked
+from gpugauge.state.views import (
+    CLAIM_GRACE_NS,
+    HOST_FAMILIES,
+    Extra,
+    process_view,
+    series_view,
+    time_view,
+)
+
+
+class State:
+    """Everything that lasts from tick to tick. For one thread."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        symbols: tuple[str, ...],
+        known_codes: frozenset[int],
+        retire_ns: int,
+    ) -> None:
+        """Make an empty state.
+
+        Args:
+            layout: Of the loaded BPF object.
+            symbols: The function table's, in the order of its rows.
+            known_codes: What is a CUresult; anything else is `other`.
+            retire_ns: How long a series outlives its last process.
+        """
+        self.processes = Processes(layout, known_codes)
+        self._open_calls = OpenCalls(layout, symbols)
+        self._memory = RequestedMemory(layout)
+        self._ledger = Ledger(retire_ns)
+        self._number = 0
+        self._last_ns = 0
+
+    def tick(self, raw: RawTick, facts: Facts) -> Snapshot:
+        """Take in one read of the maps and return the snapshot."""
+        now_ns = raw.time_monotonic_ns
+        self.processes.update(raw, facts)
+        extra = Extra(
+            self._open_calls.read(raw.threads, now_ns),
+            self._memory.read(raw.memories),
+            self._memory.untracked,
+            {
+                (listed.pid, device.uuid): listed.memory_held_bytes
+                for device in facts.inventory.devices
+                for listed in device.processes or ()
+            },
+        )
+        followed = tuple(self.processes.by_number.values())
+        for process in followed:
+            self._judge(process, facts, extra, now_ns)
+            if not self.processes.held_back(process, now_ns) or not process.alive:
+                self._ledger.add(process, now_ns)
+        self._ledger.retire(now_ns)
+        views = tuple(process_view(p, now_ns, self.processes.reading, extra) for p in followed)
+        return self._snapshot(raw, facts, views)
+
+    def ended(self) -> tuple[Tracked, ...]:
+        """Return processes that ended: the agent reaps their rows, then calls `reap`."""
+        return tuple(p for p in self.processes.by_number.values() if not p.alive)
+
+    def reap(self, number: int) -> None:
+        """Forget a process whose rows are gone."""
+        self.processes.reap(number)
+
+    def _judge(self, process: Tracked, facts: Facts, extra: Extra, now_ns: int) -> None:
+        """Say of each place whether it is only claimed, and what its context costs."""
+        identities = self.processes.identities
+        pid = process.slot.pid
+        seen_ns = now_ns - facts.inventory.age_ns
+        for number, at in process.places.items():
+            if at.gpu_uuid == UNKNOWN:
+                continue
+            settled = seen_ns - process.slot.first_call_ns > CLAIM_GRACE_NS
+            if process.alive and settled:
+                at.claimed = identities.listed(pid, at.gpu_uuid) is False
+            if at.context_bytes is not None or not process.complete:
+                continue
+            memory = extra.memory.get((process.slot.number, number), {})
+            untouched = not any(
+                each.allocations for family, each in memory.items() if family not in HOST_FAMILIES
+            )
+            made_ns = max((row.created_ns for row in identities.contexts(process.slot.number)
+                           if row.place == number), default=0)  # fmt: skip
+            if untouched and made_ns and seen_ns > made_ns:
+                at.context_bytes = extra.held.get((pid, at.gpu_uuid))
+
+    def _snapshot(self, raw: RawTick, facts: Facts, processes: tuple[Process, ...]) -> Snapshot:
+        now_ns = raw.time_monotonic_ns
+        live: dict[tuple[OwnerKey, str], list[ProcessDevice]] = {}
+        for process in processes:
+            if process.alive:
+                for use in process.devices:
+                    name = (owner_key(process.owner), use.gpu_uuid)
+                    live.setdefault(name, []).append(use)
+        reading, lanes = self.processes.reading, self.processes.counts.lanes
+        interval_ns = now_ns - self._last_ns if self._last_ns else 0
+        self._number += 1
+        self._last_ns = now_ns
+        devices = facts.inventory.devices
+        simulated = any(device.simulated for device in devices) or any(
+            process.simulated for process in self.processes.by_number.values()
+        )
+        return Snapshot(
+            version=SNAPSHOT_VERSION,
+            agent_version=__version__,
+            node=facts.node,
+            simulated=simulated,
+            number=self._number,
+            time_unix_ns=facts.time_unix_ns,
+            time_monotonic_ns=now_ns,
+            interval_ns=interval_ns,
+            driver_version=facts.inventory.driver_version,
+            cuda_version=facts.inventory.cuda_version,
+            linux_version=facts.linux_version,
+            processes=processes,
+            series=tuple(
+                series_view(total, tuple(live.get(name, ())), reading, lanes)
+                for name, total in self._ledger.series.items()
+            ),
+            times=tuple(time_view(total) for total in self._ledger.times.values()),
+            devices=devices,
+            device_use=device_use(devices, processes),
+            hosts=facts.hosts,
+            entitlements=facts.entitlements,
+            agent=self._health(raw, facts),
+        )
+
+    def _health(self, raw: RawTick, facts: Facts) -> AgentHealth:
+        agent = facts.agent
+        words = memoryview(raw.losses).cast("Q")
+        followed = self.processes.by_number.values()
+        return AgentHealth(
+            attach_mode=agent.attach_mode,
+            probes=agent.probes,
+            libraries=agent.libraries,
+            losses={loss: words[loss] for loss in Loss},
+            unprobed_processes=agent.unprobed_processes,
+            incomplete_processes=sum(p.alive and not p.complete for p in followed),
+            hits=self._open_calls.hits
+            + self.processes.retired_hits
+            + sum(p.slot.hits for p in followed),
+            probe_cost_ns=agent.probe_cost_ns,
+            tick_ns=agent.tick_ns,
+            tick_late=agent.tick_late,
+            bpf_memory_bytes=agent.bpf_memory_bytes,
+            history_bytes=agent.history_bytes,
+            cpu_ns=agent.cpu_ns,
+            rss_bytes=agent.rss_bytes,
+            nvml_error=facts.inventory.error,
+            pods_error=agent.pods_error,
+            unresolved=agent.unresolved,
+            ready=agent.ready,
+        )
