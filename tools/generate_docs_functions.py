@@ -33,10 +33,9 @@ synchronize, copy or allocation family that has no row is reported by `gpugauge 
 
 ## What is not seen
 
-- `cuMemUnmap` of a range that several `cuMemMap` calls filled: their sizes are not followed one by one.
 - Nodes switched off by `cuGraphNodeSetEnabled` are still counted as launched.
-- Names without `_v2` that have one date from before CUDA 3.2, when addresses and sizes had 32 bits:
-  their calls are counted, device memory allocated through them is not followed by address.
+- Names without `_v2` that have one date from before CUDA 3.2, when addresses and sizes had
+  32 bits: their calls are counted, device memory allocated by them is not followed by address.
 - Captures into the command list of a graphics API (`cuStreamBeginCaptureToCig`): their launches
   count as launches.
 - `cuCtxAttach` and `cuCtxDetach`, usage counts from before CUDA 4.0.

@@ -3,7 +3,7 @@
 None of them blocks by nature: the "API synchronization behavior" page of the
 CUDA driver API says that memset functions are asynchronous with respect to the
 host, except for pinned host memory and unified memory, which a call does not
-show. A long one is judged by its duration above the issue cost.
+show.
 """
 
 from __future__ import annotations
