@@ -216,11 +216,11 @@ def test_what_the_object_lacks_is_an_error(features_object: bytes, options: obje
 
 
 def test_nothing_is_left_after_close_and_after_an_error(features_object: bytes) -> None:
-    before = ids(Command.PROGRAM_GET_NEXT_ID), len(os.listdir("/proc/self/fd"))
+    before = ids(Command.PROGRAM_GET_NEXT_ID), len(list(Path("/proc/self/fd").iterdir()))
     load(features_object, ["work", "send"]).close()
     with pytest.raises(VerifierError):
         load(features_object, ["work", "refused"])
-    assert len(os.listdir("/proc/self/fd")) == before[1]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before[1]
     assert not mine(ids(Command.PROGRAM_GET_NEXT_ID) - before[0])
 
 

@@ -286,3 +286,54 @@ def function_ids(data: bytes, names: Collection[str]) -> dict[str, int]:
     finally:
         words.release()
     return found
+
+
+def _words(kind: int) -> tuple[int, int]:
+    """Return how many words a type of this kind has: fixed, and by member; 0 for no kind."""
+    if kind not in EXTRA_BYTES:
+        return 0, 0
+    fixed_bytes, each_bytes = EXTRA_BYTES[kind]  # type: ignore[index]
+    return 3 + fixed_bytes // 4, each_bytes // 4
+
+
+def member_offset(data: bytes, struct_name: str, member_name: str) -> int | None:
+    """Return the offset in bytes of a direct member of a named struct in Linux's own BTF.
+
+    As `function_ids`, this steps over all types before the struct and does nothing else.
+
+    Returns:
+        None where there is no such struct or member, or where it is a bit field.
+
+    Raises:
+        ForeignDataError: Not BTF, or cut off.
+    """
+    types, end, strings, strings_end = _bounds(data)
+    names = {}
+    for name in (struct_name, member_name):
+        at = data.find(b"\0" + name.encode() + b"\0", strings, strings_end)
+        if at < 0:
+            return None
+        names[name] = at + 1 - strings
+    wanted, member = names[struct_name], names[member_name]
+    sizes = [_words(kind) for kind in range(32)]
+    words = memoryview(data)[: len(data) - len(data) % 4].cast("I")
+    position, last = types // 4, end // 4
+    try:
+        while position < last:
+            info = words[position + 1]
+            kind, count = info >> 24 & 31, info & 0xFFFF
+            if kind == Kind.STRUCT and words[position] == wanted and count:
+                for at in range(position + 3, position + 3 + 3 * count, 3):
+                    if words[at] == member:
+                        bits = words[at + 2] & (0xFFFFFF if info >> 31 else 0xFFFFFFFF)
+                        return None if bits % 8 else bits // 8
+                return None
+            fixed, each = sizes[kind]
+            if not fixed:
+                raise ForeignDataError(f"A BTF type is of unknown kind {kind}.")
+            position += fixed + each * count
+    except IndexError:
+        raise ForeignDataError("The last BTF type is cut off.") from None
+    finally:
+        words.release()
+    return None
