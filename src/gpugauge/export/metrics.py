@@ -18,6 +18,8 @@ SEEN = (
     "`gpugauge_agent_incomplete_processes` tells how many there are."
 )
 
+NEVER = "No case is known."
+
 METRICS: tuple[Metric, ...] = (
     # ---- demand ----------------------------------------------------------------
     Metric(
@@ -492,7 +494,7 @@ METRICS: tuple[Metric, ...] = (
         help="Versions, the attach mode and the node; always 1.",
         samples=of.agent_info,
         meaning="For joins and for reading old recordings.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_libraries",
@@ -501,7 +503,7 @@ METRICS: tuple[Metric, ...] = (
         help="Driver libraries with probes in them.",
         samples=of.agent(lambda a: a.libraries),
         meaning="Usually one; containers that bring a driver library of their own add one each.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_probes",
@@ -541,7 +543,7 @@ METRICS: tuple[Metric, ...] = (
         help="Hits that a second link on the same file reported, not counted.",
         samples=of.agent(lambda a: a.losses.get(Loss.DUPLICATE_HITS, 0)),
         meaning="Two overlay mounts show one file twice; the younger link is closed.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_abandoned_calls_total",
@@ -550,7 +552,7 @@ METRICS: tuple[Metric, ...] = (
         help="Calls that never returned because the thread jumped out of them.",
         samples=of.agent(lambda a: a.losses.get(Loss.ABANDONED_CALLS, 0)),
         meaning="By longjmp, an exception, or a switched stack. Their durations are not known.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_lost_updates_total",
@@ -562,7 +564,7 @@ METRICS: tuple[Metric, ...] = (
         "`*_unreadable`, `size_refused`: an argument could not be read or made no sense; the "
         "call counts, its size or stream is unknown. `state_contended`, `depth`: idle or device "
         "became unknown for a moment.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_lost_events_total",
@@ -571,7 +573,7 @@ METRICS: tuple[Metric, ...] = (
         help="Events that did not fit into the ring buffer, by reason.",
         samples=of.losses(*of.LOST_EVENTS),
         meaning="Nothing counted is lost: what an event says is rebuilt from the maps at the tick.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_untracked_allocations_total",
@@ -582,7 +584,7 @@ METRICS: tuple[Metric, ...] = (
         meaning="`allocations_full` makes requested memory a lower bound. `pointer_unknown` is a "
         "free of memory whose allocation was not seen. `pointer_replaced` is an address "
         "allocated again without a free in between.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_unprobed_processes",
@@ -600,7 +602,7 @@ METRICS: tuple[Metric, ...] = (
         help="Traced processes that were not seen from their start.",
         samples=of.agent(lambda a: a.incomplete_processes),
         meaning="Their requested memory is absent; graphs and contexts are unknown until learned.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_unresolved_processes",
@@ -609,7 +611,7 @@ METRICS: tuple[Metric, ...] = (
         help="Traced processes whose owner is unknown, by reason.",
         samples=of.agent_table(lambda a: a.unresolved),
         meaning='Their series carry `scope="unknown"`.',
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_nvml_up",
@@ -619,7 +621,7 @@ METRICS: tuple[Metric, ...] = (
         samples=of.agent(lambda a: float(not a.nvml_error)),
         meaning="Without it devices have no names and held memory is absent; /api/v1/snapshot "
         "tells why.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_pods_up",
@@ -628,7 +630,7 @@ METRICS: tuple[Metric, ...] = (
         help="1 while pods can be learned, or are not asked for.",
         samples=of.agent(lambda a: float(not a.pods_error)),
         meaning="0 means that new pods show as containers until the API server answers again.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_tick_seconds",
@@ -637,7 +639,7 @@ METRICS: tuple[Metric, ...] = (
         help="Time that the last tick took.",
         samples=of.agent(lambda a: seconds(a.tick_ns)),
         meaning="Reading the maps and making the snapshot.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_late_ticks_total",
@@ -646,7 +648,7 @@ METRICS: tuple[Metric, ...] = (
         help="Ticks that began late.",
         samples=of.agent(lambda a: a.tick_late),
         meaning="The agent has too little CPU.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_bpf_memory_bytes",
@@ -655,7 +657,7 @@ METRICS: tuple[Metric, ...] = (
         help="Memory of the BPF maps.",
         samples=of.agent(lambda a: a.bpf_memory_bytes),
         meaning="Charged to the agent's own cgroup, beside its resident memory.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_history_bytes",
@@ -674,7 +676,7 @@ METRICS: tuple[Metric, ...] = (
         help="CPU time of the agent.",
         samples=of.agent(lambda a: seconds(a.cpu_ns)),
         meaning="Without the probes, which run on the time of the traced processes.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_resident_memory_bytes",
@@ -683,7 +685,7 @@ METRICS: tuple[Metric, ...] = (
         help="Resident memory of the agent.",
         samples=of.agent(lambda a: a.rss_bytes),
         meaning="Without the BPF maps.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_folded_owners",
@@ -692,7 +694,7 @@ METRICS: tuple[Metric, ...] = (
         help="Owners added up in the owner `other`, for lack of room.",
         samples=lambda view: (((), float(view.folded)),),
         meaning="Raise the setting `series.per_node` if Prometheus can bear it.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
     Metric(
         name="agent_series_dropped",
@@ -701,6 +703,6 @@ METRICS: tuple[Metric, ...] = (
         help="Series left out because one owner had too many on one device.",
         samples=lambda view: (((), float(view.budget.dropped)),),
         meaning="Raise the setting `series.per_owner`. The first to go are durations by cause.",
-        wrong_when="Never known to be.",
+        wrong_when=NEVER,
     ),
 )

@@ -1,0 +1,7 @@
+"""`python -m gpugauge`."""
+
+import sys
+
+from gpugauge.cli import main
+
+sys.exit(main())
