@@ -10,7 +10,7 @@
 
 #include "helpers.h"
 
-#if defined(GPUGAUGE_ARM64)
+#if defined(__TARGET_ARCH_arm64)
 struct registers {
 	__u64 regs[31];
 	__u64 sp;
@@ -49,7 +49,7 @@ INLINE __u64 stack_pointer(struct registers *ctx)
 
 INLINE __u32 return_code(struct registers *ctx)
 {
-#if defined(GPUGAUGE_ARM64)
+#if defined(__TARGET_ARCH_arm64)
 	return (__u32)ctx->regs[0];
 #else
 	return (__u32)ctx->ax;
@@ -59,7 +59,7 @@ INLINE __u32 return_code(struct registers *ctx)
 INLINE __u64 register_argument(struct registers *ctx, __u32 number)
 {
 	switch (number) {
-#if defined(GPUGAUGE_ARM64)
+#if defined(__TARGET_ARCH_arm64)
 	case 1:
 		return READ_REGISTER(regs[0]);
 	case 2:

@@ -56,7 +56,7 @@ struct launch_config {
 
 /* What is behind an argument of a cuLaunchKernel that lies on the stack. */
 struct launch_stack {
-#if !defined(GPUGAUGE_ARM64)
+#if !defined(__TARGET_ARCH_arm64)
 	__u64 block_z, shared_bytes;
 #endif
 	__u64 stream;
@@ -209,7 +209,7 @@ INLINE bool launch_arguments(struct registers *ctx, __u64 *launch_threads, __u64
 	struct launch_stack stack;
 	__u64 block_z;
 
-#if defined(GPUGAUGE_ARM64)
+#if defined(__TARGET_ARCH_arm64)
 	if (!read_user(&stack, sizeof(stack), stack_pointer(ctx)))
 		return false;
 	block_z = register_argument(ctx, 7);

@@ -292,7 +292,7 @@ def _words(kind: int) -> tuple[int, int]:
     """Return how many words a type of this kind has: fixed, and by member; 0 for no kind."""
     if kind not in EXTRA_BYTES:
         return 0, 0
-    fixed_bytes, each_bytes = EXTRA_BYTES[kind]  # type: ignore[index]
+    fixed_bytes, each_bytes = EXTRA_BYTES[kind]
     return 3 + fixed_bytes // 4, each_bytes // 4
 
 
