@@ -453,6 +453,10 @@ INLINE int call_begins(struct registers *ctx)
 	__u64 id = get_current_pid_tgid();
 	__u32 tid = (__u32)id;
 	__u64 sp = stack_pointer(ctx);
+
+	/* The canary, which only shows that a file is probed: discovery/canary.py. */
+	if (UNLIKELY(!cookie))
+		return SKIP_RETURN;
 	struct thread *thread = map_lookup(&threads, &tid);
 
 	if (UNLIKELY(!thread)) {

@@ -1,0 +1,1 @@
+"""The wiring: what reads, what decides, and the tick that joins them."""

@@ -1,0 +1,183 @@
+"""The BPF programs, loaded, and the libraries they are attached to."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+from collections import Counter
+from importlib import resources
+
+from gpugauge.ebpf import features
+from gpugauge.ebpf.attachment import Attachment, Mode, Probe, ProgramSet, attach
+from gpugauge.ebpf.linux_layout import thread_count_offsets
+from gpugauge.ebpf.links import Link, attach_raw_tracepoint
+from gpugauge.ebpf.loader import Loaded, load
+from gpugauge.errors import GpugaugeError, UnsupportedError
+from gpugauge.model import abi
+from gpugauge.model.library import FileId, Library, SiteKind
+from gpugauge.settings import Settings
+from gpugauge.vendors import VENDORS, Vendor
+from gpugauge.vendors.cookie import pack
+
+LOG = logging.getLogger(__name__)
+
+TRACEPOINTS = {
+    "thread_exits": "sched_process_exit",
+    "process_execs": "sched_process_exec",
+}
+NO_ROW = 0
+"""Cookie of the canary: the programs do nothing for it."""
+PROGRAMS = {
+    Mode.SESSION: ("call_session", "enter_multi"),
+    Mode.MULTI: ("enter_multi", "leave_multi"),
+    Mode.PERF: ("enter_perf", "leave_perf"),
+}
+
+
+def bpf_object() -> bytes:
+    """Return the BPF object for this machine's registers.
+
+    Raises:
+        UnsupportedError: There is none for this architecture, or it was not built.
+    """
+    name = f"gpu.{platform.machine()}.o"
+    try:
+        return resources.files("gpugauge.ebpf").joinpath("objects", name).read_bytes()
+    except OSError as error:
+        raise UnsupportedError(
+            f"This installation has no BPF object {name}.",
+            "Install the wheel, or run `make bpf` in a checkout.",
+        ) from error
+
+
+class Tracer:
+    """Programs, maps and attachments. Attaching is safe from several threads."""
+
+    def __init__(self, settings: Settings, vendor: Vendor = VENDORS[0]) -> None:
+        """Load the programs and attach those that follow threads and processes.
+
+        Raises:
+            UnsupportedError: This Linux or these privileges cannot do it.
+        """
+        self.vendor = vendor
+        forced = settings.attach.mode.value
+        self.mode = features.choose_mode(None if forced == "auto" else forced)
+        self.loaded: Loaded = load(
+            bpf_object(),
+            programs=(*PROGRAMS[self.mode], *TRACEPOINTS),
+            rodata=thread_count_offsets(),
+        )
+        self._lock = threading.Lock()
+        self._rows = {f.symbol: (row, f) for row, f in vendor.numbered()}
+        self._attachments: dict[FileId, tuple[int, Library, Attachment]] = {}
+        self._free_links = list(range(abi.LIMIT_LINKS - 1, -1, -1))
+        self._tracepoints: list[Link] = []
+        self.failed = 0
+        try:
+            for slot in range(abi.LIMIT_PROCESSES):
+                self.loaded.maps["free_slots"].push(slot.to_bytes(4, "little"))
+            # Before any probe: a thread row must not outlive its thread.
+            for program, tracepoint in TRACEPOINTS.items():
+                self._tracepoints.append(
+                    attach_raw_tracepoint(self.loaded.programs[program], tracepoint)
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols of the function table, in the order of its rows."""
+        return tuple(function.symbol for function in self.vendor.functions)
+
+    def attach(self, library: Library) -> None:
+        """Put probes into a library.
+
+        Raises:
+            UnavailableError: The file is gone, or 64 libraries are attached.
+            UnsupportedError: Linux refuses.
+        """
+        with self._lock:
+            if library.file_id in self._attachments:
+                return
+            if not self._free_links:
+                raise UnsupportedError(f"{abi.LIMIT_LINKS} libraries are attached already.")
+            link = self._free_links.pop()
+        try:
+            attachment = attach(self.mode, library.path, self._probes(library, link), self._set())
+        except GpugaugeError:
+            with self._lock:
+                self._free_links.append(link)
+                self.failed += 1
+            raise
+        with self._lock:
+            self._attachments[library.file_id] = (link, library, attachment)
+        LOG.info("attached to %s (%d sites, %s mode)", library.shown_path, attachment.sites,
+                 self.mode.value)  # fmt: skip
+
+    def release(self, file_id: FileId) -> None:
+        """Take all probes out of a library; takes 30-90 ms a link."""
+        with self._lock:
+            found = self._attachments.pop(file_id, None)
+        if found is None:
+            return
+        link, library, attachment = found
+        attachment.close()
+        with self._lock:
+            self._free_links.append(link)
+        LOG.info("released %s", library.shown_path)
+
+    def libraries(self) -> tuple[Library, ...]:
+        """Return the attached libraries."""
+        with self._lock:
+            return tuple(library for _, library, _ in self._attachments.values())
+
+    def probes(self) -> dict[str, int]:
+        """Return numbers of probes by state."""
+        with self._lock:
+            attached = [(library, a) for _, library, a in self._attachments.values()]
+        kinds = Counter(site.kind for library, _ in attached for site in library.sites)
+        return {
+            "attached": sum(a.sites for _, a in attached),
+            "refused": kinds[SiteKind.NONE],
+            "skipped": sum(len(a.skipped) for _, a in attached),
+            "failed": self.failed,
+        }
+
+    def close(self) -> None:
+        """Take everything off."""
+        for file_id in list(self._attachments):
+            self.release(file_id)
+        for link in self._tracepoints:
+            link.close()
+        self._tracepoints.clear()
+        self.loaded.close()
+
+    def _set(self) -> ProgramSet:
+        programs = self.loaded.programs
+        if self.mode is Mode.SESSION:
+            return ProgramSet(entry=programs["enter_multi"], both=programs["call_session"])
+        entry, leave = PROGRAMS[self.mode]
+        return ProgramSet(entry=programs[entry], exit=programs[leave])
+
+    def _probes(self, library: Library, link: int) -> list[Probe]:
+        probes = []
+        for site in library.sites:
+            if site.kind is SiteKind.NONE or site.symbol not in self._rows:
+                continue
+            row, function = self._rows[site.symbol]
+            probes.append(
+                Probe(
+                    offset=site.file_offset,
+                    cookie=pack(function, row, link),
+                    wants_return=function.returns,
+                    hot=function.hot,
+                    core=function.core,
+                )
+            )
+        if library.canary is not None:
+            probes.append(
+                Probe(offset=library.canary.file_offset, cookie=NO_ROW, wants_return=False)
+            )
+        return probes
