@@ -5,6 +5,10 @@ CUDA driver API: a synchronous copy waits on the host, except device to device,
 for which no host-side synchronization is performed; cuMemcpyPeer is
 asynchronous with respect to the host. Those are judged like asynchronous
 copies, by duration above the issue cost.
+
+Seen on an H200 with driver 580.159.04, behind 48 ms of work: HtoD, DtoH and
+HtoA returned after 48 ms, DtoD, DtoA, AtoD, AtoA and Peer in under 0.1 ms;
+cuMemcpy did either, by its pointers.
 """
 
 from __future__ import annotations

@@ -58,6 +58,8 @@ DEVICE: Rows = (
 
 # Device addresses had 32 bits before CUDA 3.2: the *pointer that comes back is
 # 4 bytes long, so these are counted and not followed by address.
+# Driver 580 answers CUDA_ERROR_INVALID_CONTEXT to them in a context made by the
+# newer names, so they are hardly met.
 DEVICE_BEFORE_3_2: Rows = (
     Function(symbol="cuMemAlloc", slot=Slot.ALLOCATE, size=Size.ARG32, size_arg=2),
     Function(symbol="cuMemAllocPitch", slot=Slot.ALLOCATE, size=Size.UNKNOWN),

@@ -3,7 +3,8 @@
 None of them blocks by nature: the "API synchronization behavior" page of the
 CUDA driver API says that memset functions are asynchronous with respect to the
 host, except for pinned host memory and unified memory, which a call does not
-show.
+show. Seen on an H200 with driver 580.159.04, behind 48 ms of work: 0.02 ms for
+device memory, 48 ms for pinned and for managed memory.
 """
 
 from __future__ import annotations
