@@ -68,8 +68,7 @@ int copy_run(const struct copy *copy)
 		return result;
 	real.direction = model_direction(copy);
 	host = real.direction == COPY_HTOD ? copy->source : copy->target;
-	pinned = real.direction == COPY_HTOD || real.direction == COPY_DTOH ? memory_is_pinned(host)
-									    : true;
+	pinned = copy->pinned || (real.direction != COPY_HTOD && real.direction != COPY_DTOH) || memory_is_pinned(host);
 	duration = duration_of(real.direction, copy->bytes, pinned);
 	if (copy->async && capture_takes(stream, NODE_MEMCPY, duration, &result))
 		return result;
@@ -94,14 +93,14 @@ int copy_run(const struct copy *copy)
 	int sim_##name##_v2(target_type target, source_type source, size_t bytes)                  \
 	{                                                                                          \
 		struct copy copy = {                                                               \
-			way, bytes, (void *)target, (const void *)source, NULL, false};            \
+			way, bytes, (void *)target, (const void *)source, NULL, false, false};            \
 		return copy_run(&copy);                                                            \
 	}                                                                                          \
 	int sim_##name##Async_v2(target_type target, source_type source, size_t bytes,             \
 				 void *stream)                                                     \
 	{                                                                                          \
 		struct copy copy = {                                                               \
-			way, bytes, (void *)target, (const void *)source, stream, true};           \
+			way, bytes, (void *)target, (const void *)source, stream, true, false};           \
 		return copy_run(&copy);                                                            \
 	}                                                                                          \
 	int sim_##name(target_type target, source_type source, u32 bytes)                          \
@@ -119,7 +118,7 @@ COPY(cuMemcpyDtoD, COPY_DTOD, u64, u64)
 
 int sim_cuMemcpy(u64 target, u64 source, size_t bytes)
 {
-	struct copy copy = {COPY_UNKNOWN, bytes, (void *)target, (const void *)source, NULL, false};
+	struct copy copy = {COPY_UNKNOWN, bytes, (void *)target, (const void *)source, NULL, false, false};
 
 	return copy_run(&copy);
 }
@@ -127,7 +126,7 @@ int sim_cuMemcpy(u64 target, u64 source, size_t bytes)
 int sim_cuMemcpyAsync(u64 target, u64 source, size_t bytes, void *stream)
 {
 	struct copy copy = {COPY_UNKNOWN,	  bytes,  (void *)target,
-			    (const void *)source, stream, true};
+			    (const void *)source, stream, true, false};
 
 	return copy_run(&copy);
 }
@@ -135,7 +134,7 @@ int sim_cuMemcpyAsync(u64 target, u64 source, size_t bytes, void *stream)
 int sim_cuMemcpyPeerAsync(u64 target, void *target_context, u64 source, void *source_context,
 			  size_t bytes, void *stream)
 {
-	struct copy copy = {COPY_PEER, bytes, (void *)target, (const void *)source, stream, true};
+	struct copy copy = {COPY_PEER, bytes, (void *)target, (const void *)source, stream, true, false};
 
 	if (!context_check(target_context) || !context_check(source_context))
 		return CUDA_ERROR_INVALID_CONTEXT;

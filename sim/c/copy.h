@@ -11,6 +11,7 @@ struct copy {
 	const void *source; /* either NULL: nothing is moved */
 	void *stream;
 	bool async;
+	bool pinned; /* whatever the addresses say */
 };
 
 int copy_run(const struct copy *copy);
