@@ -36,6 +36,8 @@ class Memory:
     allocations: int = 0
     frees: int = 0
     failures: int = 0
+    failed_bytes: int = 0
+    """Size of the last allocation that failed; 0: none did, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
