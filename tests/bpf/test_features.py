@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -111,14 +112,16 @@ def test_a_pid_namespace_of_its_own_is_found() -> None:
         "assert not f.offered and 'hostPID' in f.remedy, f\n"
     )
     subprocess.run(
-        ["unshare", "--pid", "--fork", "--mount-proc"]
-        + [sys.executable, "-c", code, str(HERE.parent.parent / "src")],
+        [
+            *("unshare", "--pid", "--fork", "--mount-proc"),
+            *(sys.executable, "-c", code, str(HERE.parent.parent / "src")),
+        ],
         check=True,
     )
 
 
 def test_the_trial_file_cannot_be_found_later() -> None:
     with trial.code_file() as (fd, path):
-        assert os.readlink(path).startswith("/memfd:gpugauge-trial")
+        assert str(Path(path).readlink()).startswith("/memfd:gpugauge-trial")
     with pytest.raises(OSError):
         os.fstat(fd)

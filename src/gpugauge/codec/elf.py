@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from mmap import mmap
 
+from gpugauge.codec import elf_dynamic
+from gpugauge.codec.elf_records import Relocation, Section, Segment, Symbol
 from gpugauge.errors import ForeignDataError
+
+__all__ = ["Elf", "Relocation", "Section", "Segment", "Symbol"]
 
 Buffer = bytes | bytearray | memoryview | mmap
 
@@ -49,71 +52,17 @@ UNDEFINED_SECTION = 0
 
 MAX_SECTIONS = 4096
 MAX_SEGMENTS = 256
-MAX_SYMBOLS = 1 << 18  # libcuda 580 exports 671
+MAX_SYMBOLS = 1 << 16  # libcuda 580 exports 671
 MAX_RELOCATIONS = 1 << 18
-MAX_DYNAMIC = 1024
+MAX_NAMES_BYTES = 1 << 23  # all names of a symbol table together
+MAX_READ_BYTES = 1 << 26
 MAX_NAME_BYTES = 1024
-MAX_NOTE_BYTES = 4096
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _REL = struct.Struct("<QQ")
-_DYNAMIC = struct.Struct("<qQ")
-
-_DT_STRTAB = 5
-_DT_STRSZ = 10
-_DT_SONAME = 14
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One section header."""
-
-    index: int
-    name: str
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    entry_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One program header."""
-
-    type: int
-    flags: int
-    offset: int
-    address: int
-    file_size: int
-    memory_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """One symbol; `section` is an index, 0 for an undefined one."""
-
-    name: str
-    value: int
-    size: int
-    type: int
-    binding: int
-    section: int
-
-
-@dataclass(frozen=True, slots=True)
-class Relocation:
-    """One REL entry: where, the relocation type, and the index into the symbol table."""
-
-    offset: int
-    type: int
-    symbol: int
 
 
 class Elf:
@@ -205,29 +154,33 @@ class Elf:
         """Return the symbols of the first symbol table of that type (SYMTAB or DYNSYM).
 
         Index 0 is the null symbol, so that relocations index this tuple.
-        Empty where there is no such table.
+        Dynamic symbols of a file without section headers are found as ld.so finds
+        them. Empty where there is no such table.
         """
         table = next((each for each in self.sections if each.type == section_type), None)
         if table is None:
-            return ()
+            stripped = section_type == SECTION_DYNSYM and not self.sections
+            return self._dynamic_symbols() if stripped else ()
         if table.link >= len(self.sections):
             raise ForeignDataError("ELF symbol names lie in a section that does not exist.")
         strings = self.sections[table.link]
         count = table.size // _SYMBOL.size
+        return self._symbols(table.offset, count, strings.offset, strings.size)
+
+    def _symbols(
+        self, offset: int, count: int, strings: int, strings_size: int
+    ) -> tuple[Symbol, ...]:
         _limit(count, MAX_SYMBOLS, "symbols")
-        return tuple(
-            Symbol(
-                self._string(strings.offset, strings.size, name),
-                value,
-                size,
-                info & 15,
-                info >> 4,
-                section,
-            )
-            for name, info, _other, section, value, size in self._table(
-                table.offset, count, _SYMBOL, "symbols"
-            )
-        )
+        found = []
+        names_bytes = 0
+        for row in self._table(offset, count, _SYMBOL, "symbols"):
+            name, info, _other, section, value, size = row
+            text = self._string(strings, strings_size, name)
+            names_bytes += len(text)
+            if names_bytes > MAX_NAMES_BYTES:
+                raise ForeignDataError(f"ELF symbol names of over {MAX_NAMES_BYTES} bytes.")
+            found.append(Symbol(text, value, size, info & 15, info >> 4, section))
+        return tuple(found)
 
     def relocations(self, section: Section) -> Iterator[Relocation]:
         """Yield the entries of a REL section."""
@@ -252,41 +205,52 @@ class Elf:
 
     def soname(self) -> str:
         """Return DT_SONAME, or "" where the file has none."""
-        dynamic = next((each for each in self.segments if each.type == SEGMENT_DYNAMIC), None)
-        if dynamic is None:
+        tags = self._dynamic
+        if elf_dynamic.SONAME not in tags or elf_dynamic.STRINGS not in tags:
             return ""
-        count = min(dynamic.file_size // _DYNAMIC.size, MAX_DYNAMIC)
-        entries: dict[int, int] = {}
-        for tag, value in self._table(dynamic.offset, count, _DYNAMIC, "dynamic entries"):
-            if tag == 0:
-                break
-            entries.setdefault(tag, value)
-        if _DT_SONAME not in entries or _DT_STRTAB not in entries:
-            return ""
-        strings = self.file_offset(entries[_DT_STRTAB])
-        if strings is None:
-            raise ForeignDataError("ELF dynamic names lie outside the file.")
-        return self._string(strings, entries.get(_DT_STRSZ, 0), entries[_DT_SONAME])
+        strings = self._mapped(tags[elf_dynamic.STRINGS])
+        size = tags.get(elf_dynamic.STRINGS_SIZE, 0)
+        return self._string(strings, size, tags[elf_dynamic.SONAME])
 
     def build_id(self) -> str:
         """Return the GNU build id in hex, or "" where there is none."""
         for segment in self.segments:
-            if segment.type != SEGMENT_NOTE:
-                continue
-            note = self._read(segment.offset, min(segment.file_size, MAX_NOTE_BYTES), "note")
-            position = 0
-            while position + 12 <= len(note):
-                name_size, size, kind = struct.unpack_from("<III", note, position)
-                name = position + 12
-                start = name + (name_size + 3 & ~3)
-                if kind == 3 and note[name : name + 4] == b"GNU\0" and size <= 64:
-                    return note[start : start + size].hex()
-                position = start + (size + 3 & ~3)
+            if segment.type == SEGMENT_NOTE:
+                size = min(segment.file_size, elf_dynamic.MAX_NOTE_BYTES)
+                found = elf_dynamic.build_id(self._read(segment.offset, size, "note"))
+                if found:
+                    return found
         return ""
+
+    @cached_property
+    def _dynamic(self) -> dict[int, int]:
+        found = next((each for each in self.segments if each.type == SEGMENT_DYNAMIC), None)
+        if found is None:
+            return {}
+        size = min(found.file_size, 16 * elf_dynamic.MAX_ENTRIES)
+        return elf_dynamic.entries(self._read(found.offset, size, "dynamic entries"))
+
+    def _dynamic_symbols(self) -> tuple[Symbol, ...]:
+        tags = self._dynamic
+        if elf_dynamic.SYMBOLS not in tags or elf_dynamic.STRINGS not in tags:
+            return ()
+        count = elf_dynamic.symbol_count(tags, self.file_offset, self.read, MAX_SYMBOLS)
+        symbols, strings = (
+            self._mapped(tags[each]) for each in (elf_dynamic.SYMBOLS, elf_dynamic.STRINGS)
+        )
+        return self._symbols(symbols, count, strings, tags.get(elf_dynamic.STRINGS_SIZE, 0))
+
+    def _mapped(self, address: int) -> int:
+        offset = self.file_offset(address)
+        if offset is None:
+            raise ForeignDataError("The ELF dynamic segment points outside the file.")
+        return offset
 
     def _read(self, offset: int, size: int, what: str) -> bytes:
         if offset < 0 or size < 0 or offset + size > self._size:
             raise ForeignDataError(f"ELF {what}: {size} bytes at {offset} lie outside the file.")
+        if size > MAX_READ_BYTES:
+            raise ForeignDataError(f"ELF {what} of {size} bytes.")
         return bytes(self._buffer[offset : offset + size])
 
     def _table(
