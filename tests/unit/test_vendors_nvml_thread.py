@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpugauge.model.device import Device, Inventory
 from gpugauge.units import NS_PER_SECOND
@@ -216,3 +218,62 @@ def test_close_does_not_wait_for_a_hang_and_the_thread_ends_when_it_is_over(
     driver.may_go.set()
     nvml._thread.join(60)
     assert not nvml._thread.is_alive()
+
+
+STEPS = st.lists(st.sampled_from(["tick", "hang", "go", "fail", "heal", "release"]), max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_any_schedule_of_faults(steps: list[str]) -> None:
+    driver, clock = Driver(), Clock()
+    nvml = NvmlThread(driver.read, driver.release, PATIENT_NS, clock)
+    out = False  # a call hangs
+    told: Inventory | None = None  # what the driver said last, if it said anything
+    told_ns = since_ns = 0
+    try:
+        for step in steps:
+            clock.now_ns += NS_PER_SECOND
+            hung = not driver.may_go.is_set()
+            if step == "hang":
+                driver.may_go.clear()
+                nvml._deadline_ns = IMPATIENT_NS
+            elif step == "go":
+                driver.may_go.set()
+                nvml._deadline_ns = PATIENT_NS
+                settle(nvml)
+                if out and nvml._answer is not None and nvml._answered_ns == clock.now_ns:
+                    told, told_ns = nvml._answer, clock.now_ns
+                out = False
+            elif step in ("fail", "heal"):
+                driver.error = OSError("gone") if step == "fail" else None
+            elif step == "release":
+                released = nvml.release()
+                assert released == (not hung and not out)
+                if not out:
+                    out, since_ns = hung, clock.now_ns
+            else:
+                before = driver.reads
+                inventory = nvml.inventory()
+                assert driver.reads - before <= 1
+                if hung or out:
+                    if not out:
+                        out, since_ns = True, clock.now_ns
+                    silent_s = (clock.now_ns - since_ns) // NS_PER_SECOND
+                    assert inventory.error == f"NVML not answering since {silent_s} s."
+                    assert inventory.devices == (told.devices if told else ())
+                    assert inventory.age_ns == (clock.now_ns - told_ns if told else 0)
+                else:
+                    expected = (
+                        Inventory((), "", "", error="NVML failed: OSError: gone.")
+                        if driver.error
+                        else answer(driver.reads)
+                    )
+                    assert inventory == expected
+                    told, told_ns = inventory, clock.now_ns
+            assert len(driver.threads) <= 1
+    finally:
+        driver.may_go.set()
+        nvml._deadline_ns = PATIENT_NS
+        settle(nvml)
+        assert nvml.close()

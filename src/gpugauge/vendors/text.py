@@ -70,13 +70,7 @@ def cells(row: int, function: Function) -> tuple[str, ...]:
         operation_text(function),
         recorded_text(function),
         "entry + return" if function.returns else "entry",
-        "core, hot"
-        if function.core and function.hot
-        else "core"
-        if function.core
-        else "hot"
-        if function.hot
-        else "",
+        ", ".join(name for name in ("core", "hot") if getattr(function, name)),
     )
 
 
