@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
@@ -26,6 +26,7 @@ from gpugauge.export.metric import (
 from gpugauge.export.metrics import METRICS
 from gpugauge.export.rising import Rising
 from gpugauge.export.samples import BUCKET_BOUNDS
+from gpugauge.export.text import TextWriter
 from gpugauge.export.view import Finding, View, make_view
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.settings import SeriesSettings
@@ -46,11 +47,12 @@ class Exposition(Collector):
         self._lock = threading.Lock()
         self._admission = Admission(int(settings.per_node) // int(settings.per_owner))
         self._rising = Rising(settings.retire_seconds, now_seconds)
-        self._registry = CollectorRegistry(auto_describe=False)
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._writer = TextWriter()
         self._newest: tuple[Snapshot, Sequence[Finding]] | None = None
         self._published_seconds = now_seconds()
         self._rendered: dict[bool, bytes] = {}
-        self._registry.register(self)
+        self.registry.register(self)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -73,7 +75,7 @@ class Exposition(Collector):
         """Return the exposition; empty before the first tick."""
         with self._lock:
             if False not in self._rendered:
-                self._rendered[False] = generate_latest(self._registry)
+                self._rendered[False] = self._writer.write(self.registry.collect())
             if compressed and True not in self._rendered:
                 self._rendered[True] = gzip.compress(self._rendered[False], GZIP_LEVEL, mtime=0)
             return self._rendered[compressed]
