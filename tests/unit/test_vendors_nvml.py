@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pynvml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -442,7 +443,6 @@ def test_cuda_versions(number: int | None, shown: str) -> None:
 
 
 def test_the_binding_has_every_name_that_is_used() -> None:
-    pynvml = pytest.importorskip("pynvml")
     names = {name.removeprefix("do_") for name in vars(Binding) if name.startswith("do_nvml")}
     names |= {"NVMLError", "NVMLLibraryMismatchError", "NVML_ERROR_LIBRARY_NOT_FOUND"}
     names |= {"nvmlMemory_v2", "c_void_p", "CDLL", "nvmlLib", "_nvmlGetFunctionPointer_cache"}

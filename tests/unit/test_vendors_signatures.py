@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import cuda.bindings
 import pytest
 
 from gpugauge.model.abi import Action, Size, Slot, StreamDefault
@@ -18,9 +19,7 @@ from gpugauge.model.function import Function
 from gpugauge.vendors import CUDA
 from tests.unit.test_vendors_exports import EXPORTED
 
-cuda_bindings = pytest.importorskip("cuda.bindings", reason="pip install cuda-bindings")
-
-PROTOTYPES = Path(next(iter(cuda_bindings.__path__))) / "cydriver.pxd"
+PROTOTYPES = Path(next(iter(cuda.bindings.__path__))) / "cydriver.pxd"
 
 # Sizes had 32 bits before CUDA 3.2; `_v1` types are those of that time.
 BEFORE_3_2 = """

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from cuda.bindings import driver
 
 from gpugauge.model import abi
 from gpugauge.model.abi import Action, Family, Slot, StreamDefault
 from gpugauge.model.function import Function
-from gpugauge.vendors import CUDA, VENDORS
+from gpugauge.vendors import CUDA, VENDORS, Vendor
+from gpugauge.vendors.cookie import pack
 from tests.unit.test_vendors_exports import EXPORTED
 
 BY_SYMBOL = {row.symbol: row for row in CUDA.functions}
@@ -189,7 +191,6 @@ def test_other_files_are_not(file_name: str) -> None:
 
 
 def test_results_are_those_of_the_bindings() -> None:
-    driver = pytest.importorskip("cuda.bindings.driver")
     assert dict(CUDA.results) == {int(member): member.name for member in driver.CUresult}
 
 
@@ -211,3 +212,18 @@ def test_a_code_outside_the_results_is_other(code: int, name: str) -> None:
 
 def test_vendors_have_names_of_their_own() -> None:
     assert [vendor.name for vendor in VENDORS] == ["cuda"]
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+def test_what_holds_for_every_vendor(vendor: Vendor) -> None:
+    symbols = [row.symbol for row in vendor.functions]
+    assert len(symbols) == len(set(symbols)) < abi.LIMIT_ROWS
+    assert all(name.isidentifier() and name.isascii() for name in symbols)
+    assert sum(row.core for row in vendor.functions) <= 40
+    assert all(row.slot < abi.SLOT_COUNT for row in vendor.functions)
+    assert vendor.unknown_symbols(symbols) == ()
+    assert vendor.results[0].endswith("SUCCESS")
+    assert not vendor.is_library("")
+    for number, row in vendor.numbered():
+        assert vendor.function(number) is row
+        pack(row, number, abi.LIMIT_LINKS - 1)
