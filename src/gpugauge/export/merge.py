@@ -107,6 +107,7 @@ def _memories(one: Memory, other: Memory) -> Memory:
         allocations=one.allocations + other.allocations,
         frees=one.frees + other.frees,
         failures=one.failures + other.failures,
+        failed_bytes=other.failed_bytes or one.failed_bytes,
     )
 
 

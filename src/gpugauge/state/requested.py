@@ -51,6 +51,7 @@ class RequestedMemory:
                     allocations=old.allocations + allocations,
                     frees=old.frees + frees,
                     failures=old.failures + failures,
+                    failed_bytes=failed or old.failed_bytes,
                 )
                 if untracked:
                     self.untracked.add(key)

@@ -110,6 +110,7 @@ def summed_memory(devices: Iterable[ProcessDevice]) -> Mapping[Family, Memory] |
                 allocations=had.allocations + one.allocations,
                 frees=had.frees + one.frees,
                 failures=had.failures + one.failures,
+                failed_bytes=one.failed_bytes or had.failed_bytes,
             )
     return MappingProxyType(total)
 
