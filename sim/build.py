@@ -15,7 +15,7 @@ from pathlib import Path
 from sim import stubs
 
 SOURCES = Path(__file__).parent / "c"
-NVML = ("nvml.c", "nvml_process.c")
+NVML = ("nvml.c", "nvml_process.c", "state.c", "device.c")
 PROGRAMS = ("hammer.c",)
 FLAGS = ("-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-fvisibility=hidden", "-fPIC", "-pthread")
 
@@ -52,19 +52,16 @@ def build(out_dir: Path | str, shape: str = "push") -> Path:
         work = Path(folder)
         (work / "stubs.S").write_text(stubs.assembly(names, shape), encoding="ascii")
         (work / "table.c").write_text(stubs.table(names), encoding="ascii")
-        separate = {*NVML, *PROGRAMS}
+        separate = {*NVML, *PROGRAMS} - {"state.c", "device.c"}
         driver = [path for path in sorted(SOURCES.glob("*.c")) if path.name not in separate]
         library = _link(work, "libcuda.so.1", [work / "stubs.S", work / "table.c", *driver])
         library.replace(out / library.name)
-        nvml = [SOURCES / name for name in NVML if (SOURCES / name).exists()]
-        if nvml:
-            made = _link(work, "libnvidia-ml.so.1", nvml)
-            made.replace(out / made.name)
+        made = _link(work, "libnvidia-ml.so.1", [SOURCES / name for name in NVML])
+        made.replace(out / made.name)
         for name in PROGRAMS:
-            if (SOURCES / name).exists():
-                program = work / Path(name).stem
-                _run([*FLAGS, str(SOURCES / name), "-o", str(program), "-ldl"])
-                program.replace(out / program.name)
+            program = work / Path(name).stem
+            _run([*FLAGS, str(SOURCES / name), "-o", str(program), "-ldl"])
+            program.replace(out / program.name)
     return out / "libcuda.so.1"
 
 

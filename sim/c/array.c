@@ -66,8 +66,8 @@ int sim_cuArray3DCreate_v2(void **out, const struct descriptor *given)
 
 int sim_cuArray3DCreate(void **out, const u32 *given)
 {
-	return array_new(out, (struct descriptor){given[0], given[1], given[2], given[3],
-						  given[4]});
+	return array_new(out,
+			 (struct descriptor){given[0], given[1], given[2], given[3], given[4]});
 }
 
 int sim_cuMipmappedArrayCreate(void **out, const struct descriptor *given, u32 levels)

@@ -68,7 +68,8 @@ int copy_run(const struct copy *copy)
 		return result;
 	real.direction = model_direction(copy);
 	host = real.direction == COPY_HTOD ? copy->source : copy->target;
-	pinned = copy->pinned || (real.direction != COPY_HTOD && real.direction != COPY_DTOH) || memory_is_pinned(host);
+	pinned = copy->pinned || (real.direction != COPY_HTOD && real.direction != COPY_DTOH) ||
+		 memory_is_pinned(host);
 	duration = duration_of(real.direction, copy->bytes, pinned);
 	if (copy->async && capture_takes(stream, NODE_MEMCPY, duration, &result))
 		return result;
@@ -92,15 +93,15 @@ int copy_run(const struct copy *copy)
 #define COPY(name, way, target_type, source_type)                                                  \
 	int sim_##name##_v2(target_type target, source_type source, size_t bytes)                  \
 	{                                                                                          \
-		struct copy copy = {                                                               \
-			way, bytes, (void *)target, (const void *)source, NULL, false, false};            \
+		struct copy copy = {way,  bytes, (void *)target, (const void *)source,             \
+				    NULL, false, false};                                           \
 		return copy_run(&copy);                                                            \
 	}                                                                                          \
 	int sim_##name##Async_v2(target_type target, source_type source, size_t bytes,             \
 				 void *stream)                                                     \
 	{                                                                                          \
-		struct copy copy = {                                                               \
-			way, bytes, (void *)target, (const void *)source, stream, true, false};           \
+		struct copy copy = {way,    bytes, (void *)target, (const void *)source,           \
+				    stream, true,  false};                                         \
 		return copy_run(&copy);                                                            \
 	}                                                                                          \
 	int sim_##name(target_type target, source_type source, u32 bytes)                          \
@@ -118,15 +119,16 @@ COPY(cuMemcpyDtoD, COPY_DTOD, u64, u64)
 
 int sim_cuMemcpy(u64 target, u64 source, size_t bytes)
 {
-	struct copy copy = {COPY_UNKNOWN, bytes, (void *)target, (const void *)source, NULL, false, false};
+	struct copy copy = {COPY_UNKNOWN, bytes, (void *)target, (const void *)source,
+			    NULL,	  false, false};
 
 	return copy_run(&copy);
 }
 
 int sim_cuMemcpyAsync(u64 target, u64 source, size_t bytes, void *stream)
 {
-	struct copy copy = {COPY_UNKNOWN,	  bytes,  (void *)target,
-			    (const void *)source, stream, true, false};
+	struct copy copy = {COPY_UNKNOWN, bytes, (void *)target, (const void *)source,
+			    stream,	  true,	 false};
 
 	return copy_run(&copy);
 }
@@ -134,7 +136,8 @@ int sim_cuMemcpyAsync(u64 target, u64 source, size_t bytes, void *stream)
 int sim_cuMemcpyPeerAsync(u64 target, void *target_context, u64 source, void *source_context,
 			  size_t bytes, void *stream)
 {
-	struct copy copy = {COPY_PEER, bytes, (void *)target, (const void *)source, stream, true, false};
+	struct copy copy = {COPY_PEER, bytes, (void *)target, (const void *)source,
+			    stream,    true,  false};
 
 	if (!context_check(target_context) || !context_check(source_context))
 		return CUDA_ERROR_INVALID_CONTEXT;

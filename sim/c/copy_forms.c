@@ -69,8 +69,8 @@ static int run_2d_v1(const unsigned char *given, void *stream, bool async)
 	host = *(const u64 *)(given + (direction == COPY_HTOD ? 16 : 56));
 	width = *(const u32 *)(given + 84);
 	height = *(const u32 *)(given + 88);
-	return width && height ? run(direction, (u64)width * height, host, stream, async) :
-				 CUDA_ERROR_INVALID_VALUE;
+	return width && height ? run(direction, (u64)width * height, host, stream, async)
+			       : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int run_3d(const struct copy_3d *given, void *stream, bool async, bool peer)
@@ -98,8 +98,8 @@ static int run_3d_v1(const unsigned char *given, void *stream, bool async)
 	direction = direction_of(*(const u32 *)(given + 16), *(const u32 *)(given + 80));
 	return bytes ? run(direction, bytes,
 			   *(const u64 *)(given + (direction == COPY_HTOD ? 24 : 88)), stream,
-			   async) :
-		       CUDA_ERROR_INVALID_VALUE;
+			   async)
+		     : CUDA_ERROR_INVALID_VALUE;
 }
 
 int sim_cuMemcpy2D_v2(const void *given)

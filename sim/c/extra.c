@@ -1,4 +1,5 @@
-/* Functions that few programs use: IPC, batches of value operations, checkpointing, graph details. */
+/* Functions that few programs use: IPC, batches of value operations, checkpointing, graph details.
+ */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
@@ -105,21 +106,21 @@ int sim_cuCtxWaitEvent(void *handle, struct event *event)
 {
 	struct context *context = handle ? context_check(handle) : context_current();
 
-	return context ? sim_cuStreamWaitEvent(&context->legacy, event, 0) :
-			 CUDA_ERROR_INVALID_CONTEXT;
+	return context ? sim_cuStreamWaitEvent(&context->legacy, event, 0)
+		       : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 int sim_cuGreenCtxRecordEvent(struct green *green, struct event *event)
 {
-	return object_is(green, MAGIC_GREEN) ? sim_cuEventRecord(event, &green->context->legacy) :
-					       CUDA_ERROR_INVALID_CONTEXT;
+	return object_is(green, MAGIC_GREEN) ? sim_cuEventRecord(event, &green->context->legacy)
+					     : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 int sim_cuGreenCtxWaitEvent(struct green *green, struct event *event)
 {
-	return object_is(green, MAGIC_GREEN) ?
-		       sim_cuStreamWaitEvent(&green->context->legacy, event, 0) :
-		       CUDA_ERROR_INVALID_CONTEXT;
+	return object_is(green, MAGIC_GREEN)
+		       ? sim_cuStreamWaitEvent(&green->context->legacy, event, 0)
+		       : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 int sim_cuGraphGetRootNodes(struct graph *graph, void **nodes, size_t *count)
@@ -141,9 +142,9 @@ int sim_cuGraphExecGetFlags(void *exec, u64 *flags)
 /* The duration of a launch inside an executable is not changed: its nodes are a copy. */
 int sim_cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const void *given)
 {
-	return object_is(exec, MAGIC_EXEC) && object_is(node, MAGIC_NODE) && given ?
-		       CUDA_SUCCESS :
-		       CUDA_ERROR_INVALID_VALUE;
+	return object_is(exec, MAGIC_EXEC) && object_is(node, MAGIC_NODE) && given
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 int sim_cuGraphExecKernelNodeSetParams(void *exec, void *node, const void *given)

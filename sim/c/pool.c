@@ -46,8 +46,8 @@ int sim_cuMemAllocAsync(u64 *pointer, size_t bytes, void *stream)
 
 int sim_cuMemAllocFromPoolAsync(u64 *pointer, size_t bytes, void *pool, void *stream)
 {
-	return object_is(pool, MAGIC_POOL) ? allocate(pointer, bytes, stream) :
-					     CUDA_ERROR_INVALID_VALUE;
+	return object_is(pool, MAGIC_POOL) ? allocate(pointer, bytes, stream)
+					   : CUDA_ERROR_INVALID_VALUE;
 }
 
 int sim_cuMemFreeAsync(u64 pointer, void *handle)
@@ -143,9 +143,9 @@ static int prefetch(void *handle, u64 bytes)
 
 	if (result || sim->config.instant)
 		return result;
-	return queue_submit(stream, ITEM_COPY,
-			    sim->config.copy_latency_ns + bytes * 1000 / sim->config.pinned_mb_per_s,
-			    NULL);
+	return queue_submit(
+		stream, ITEM_COPY,
+		sim->config.copy_latency_ns + bytes * 1000 / sim->config.pinned_mb_per_s, NULL);
 }
 
 int sim_cuMemPrefetchAsync(u64 pointer, size_t bytes, int ordinal, void *stream)
