@@ -19,6 +19,7 @@ MAGIC = 0xEB9F
 MAX_TYPES = 1 << 16  # of an object; ours have under 1,000
 MAX_DEPTH = 32
 MAX_BYTES = 1 << 24
+MAX_SIZE = 1 << 28  # of one value
 
 _HEADER = struct.Struct("<HBBIIIII")
 _TYPE = struct.Struct("<III")
@@ -140,18 +141,19 @@ class Btf:
 
     def size(self, type_id: int) -> int:
         """Return the size of a value of the type, in bytes."""
-        factor = 1
+        total = 1
         for _ in range(MAX_DEPTH):
             found = self.resolve(type_id)
             if found.kind == Kind.ARRAY:
                 type_id, _, length = found.extra[0]
-                factor *= length
+                total *= length
             elif found.kind == Kind.VARIABLE:
                 type_id = found.size_or_type
-            elif found.kind == Kind.POINTER:
-                return factor * 8
-            elif found.kind in _SIZED:
-                return factor * found.size_or_type
+            elif found.kind == Kind.POINTER or found.kind in _SIZED:
+                total *= 8 if found.kind == Kind.POINTER else found.size_or_type
+                if total > MAX_SIZE:
+                    raise ForeignDataError(f"BTF type {type_id} is of {total} bytes.")
+                return total
             else:
                 break
         raise ForeignDataError(f"BTF type {type_id} has no size.")

@@ -215,14 +215,17 @@ class LinkEditor:
             )
         sections = self._object.elf.sections
         section = sections[symbol.section].name if symbol.section < len(sections) else ""
-        if section == ".maps":
+        if section == ".maps" and symbol.name in self._map_fds:
             code[at + 1] = code[at + 1] & 15 | PSEUDO_MAP_FD << 4
             _IMMEDIATE.pack_into(code, at + 4, self._map_fds[symbol.name])
         elif section in self._map_fds:
             (addend,) = _IMMEDIATE.unpack_from(code, at + 4)
             code[at + 1] = code[at + 1] & 15 | PSEUDO_MAP_VALUE << 4
             _IMMEDIATE.pack_into(code, at + 4, self._map_fds[section])
-            _IMMEDIATE.pack_into(code, at + 12, symbol.value + addend)
+            offset = symbol.value + addend
+            if not 0 <= offset < sections[symbol.section].size:
+                raise ForeignDataError(f"BPF data {symbol.name!r} lies outside {section}.")
+            _IMMEDIATE.pack_into(code, at + 12, offset)
         else:
             raise ForeignDataError(
                 f"BPF function {function.name} refers to {symbol.name!r}, which is no map or data."

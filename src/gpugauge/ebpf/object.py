@@ -13,6 +13,8 @@ from gpugauge.ebpf.btf_ext import BtfExt
 from gpugauge.errors import ForeignDataError
 
 DATA_SECTIONS = (".rodata", ".data", ".bss")
+MAX_SECTION_BYTES = 1 << 22
+MAX_NUMBER = (1 << 32) - 1
 
 # BPF_F_* of map_flags, and BPF_MAP_TYPE_ARRAY.
 MAP_READ_ONLY_PROGRAM = 1 << 7
@@ -60,6 +62,8 @@ class BpfObject:
 
     def __init__(self, data: bytes) -> None:
         self.elf = elf.Elf(data)
+        if any(each.size > MAX_SECTION_BYTES for each in self.elf.sections):
+            raise ForeignDataError(f"A BPF object with a section over {MAX_SECTION_BYTES} bytes.")
         if self.elf.machine != elf.MACHINE_BPF or self.elf.type != elf.TYPE_RELOCATABLE:
             raise ForeignDataError("Not a BPF object file.")
         self.symbols = self.elf.symbols()
@@ -124,6 +128,8 @@ class BpfObject:
         section = self.btf.find(".maps", Kind.SECTION)
         for type_id, _, _ in section.extra if section else ():
             variable = self.btf.type(type_id)
+            if variable.kind != Kind.VARIABLE:
+                raise ForeignDataError(f"{variable.name!r} in .maps is no variable.")
             found[variable.name] = self._definition(variable, entries)
         for name in entries:
             if name not in found:
@@ -146,8 +152,6 @@ class BpfObject:
         for section in self.elf.sections:
             if not section.size or not section.name.startswith(DATA_SECTIONS):
                 continue
-            if section.size > 1 << 22:
-                raise ForeignDataError(f"BPF section {section.name} of {section.size} bytes.")
             zeros = section.type == elf.SECTION_NOBITS
             found[section.name] = bytearray(
                 bytes(section.size) if zeros else self.elf.data(section)
@@ -235,7 +239,7 @@ def loadable_btf(bpf_object: BpfObject) -> bytes:
     """
     data = bytearray(bpf_object.btf.data)
     types = bpf_object.btf.types
-    offsets = {each.name: each.value for each in bpf_object.symbols}
+    offsets = {each.name: each.value & MAX_NUMBER for each in bpf_object.symbols}
     number = next((each.id for each in types if each.kind == Kind.INT), 0)
     for each in types:
         if each.kind == Kind.FUNCTION and each.count == 2:  # BTF_FUNC_EXTERN
