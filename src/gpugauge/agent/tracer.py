@@ -6,12 +6,13 @@ import logging
 import platform
 import threading
 from collections import Counter
+from dataclasses import replace
 from importlib import resources
 
 from gpugauge.ebpf import features
 from gpugauge.ebpf.attachment import Attachment, Mode, Probe, ProgramSet, attach
-from gpugauge.ebpf.linux_layout import thread_count_offsets
 from gpugauge.ebpf.links import Link, attach_raw_tracepoint
+from gpugauge.ebpf.linux_layout import thread_count_offsets
 from gpugauge.ebpf.loader import Loaded, load
 from gpugauge.errors import GpugaugeError, UnsupportedError
 from gpugauge.model import abi
@@ -74,6 +75,8 @@ class Tracer:
         self._free_links = list(range(abi.LIMIT_LINKS - 1, -1, -1))
         self._tracepoints: list[Link] = []
         self.failed = 0
+        self.returns = True
+        """False attaches entries alone: return probes were not proved safe here."""
         try:
             for slot in range(abi.LIMIT_PROCESSES):
                 self.loaded.maps["free_slots"].push(slot.to_bytes(4, "little"))
@@ -105,7 +108,13 @@ class Tracer:
                 raise UnsupportedError(f"{abi.LIMIT_LINKS} libraries are attached already.")
             link = self._free_links.pop()
         try:
-            attachment = attach(self.mode, library.path, self._probes(library, link), self._set())
+            attachment = attach(
+                self.mode,
+                library.path,
+                self._probes(library, link),
+                self._set(),
+                returns=self.returns,
+            )
         except GpugaugeError:
             with self._lock:
                 self._free_links.append(link)
@@ -167,6 +176,8 @@ class Tracer:
             if site.kind is SiteKind.NONE or site.symbol not in self._rows:
                 continue
             row, function = self._rows[site.symbol]
+            if not self.returns:
+                function = replace(function, returns=False)
             probes.append(
                 Probe(
                     offset=site.file_offset,

@@ -107,6 +107,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         "exported": found.exported,
         "unknown": found.unknown_symbols,
         "build_id": found.build_id,
+        "simulated": found.simulated,
     }
 
 

@@ -233,6 +233,7 @@ def _library(
         tenant_supplied=tenant_supplied,
         canary=_site(answer["canary"]) if answer["canary"] is not None else None,
         build_id=clean(_is(answer["build_id"], str)),
+        simulated=_is(answer["simulated"], bool),
         size_bytes=_number(answer["size_bytes"]),
     )
 

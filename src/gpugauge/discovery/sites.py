@@ -19,6 +19,8 @@ from gpugauge.model.library import Site, SiteKind
 UNKNOWN_LIMIT = 64
 """Names of unknown functions that are reported of one library."""
 CANARY_TRIES = 4096
+SIMULATED_MARKER = "gpugauge_simulated_driver"
+"""Exported by the simulated driver, so that its figures are never taken for a GPU's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Sites:
     exported: int
     unknown_symbols: tuple[str, ...]
     build_id: str
+    simulated: bool = False
 
 
 def find_sites(
@@ -85,7 +88,12 @@ def find_sites(
                 chosen = site
                 break
     return Sites(
-        tuple(sites), chosen, len(exported), tuple(unknown[:UNKNOWN_LIMIT]), elf.build_id()
+        tuple(sites),
+        chosen,
+        len(exported),
+        tuple(unknown[:UNKNOWN_LIMIT]),
+        elf.build_id(),
+        SIMULATED_MARKER in exported,
     )
 
 

@@ -63,3 +63,5 @@ class Library:
     build_id: str = ""
     """GNU build id in hex: equal files under two names have one."""
     size_bytes: int = 0
+    simulated: bool = False
+    """It is no driver: the simulated one, for tests and the demo."""

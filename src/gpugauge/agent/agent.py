@@ -1,0 +1,237 @@
+"""The agent: everything it reads, and the tick that makes a snapshot of it."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import time
+from dataclasses import replace
+
+from gpugauge.agent import hosts, usage
+from gpugauge.agent.events import Events
+from gpugauge.agent.libraries import Libraries
+from gpugauge.agent.reader import Reader
+from gpugauge.agent.tracer import Tracer
+from gpugauge.attribution.attribution import Attribution
+from gpugauge.discovery.scan import start_time
+from gpugauge.ebpf.proof import Proof, prove
+from gpugauge.errors import UnsupportedError
+from gpugauge.model.device import Inventory
+from gpugauge.model.snapshot import HostContext, Snapshot
+from gpugauge.model.workload import Owner
+from gpugauge.settings import Settings, Switch
+from gpugauge.state.facts import AgentFacts, Facts, Origin
+from gpugauge.state.state import State
+from gpugauge.state.tracked import Tracked
+from gpugauge.units import NS_PER_SECOND
+from gpugauge.vendors.nvml import NvmlInventory
+from gpugauge.vendors.nvml_thread import NvmlThread
+
+LOG = logging.getLogger(__name__)
+
+NVML_SECONDS = 2.0
+"""NVML is asked this often: its lists of processes cost milliseconds."""
+GONE_CHECK_SECONDS = 10.0
+"""Processes whose end the programs did not see are looked for this often."""
+HOSTS_SECONDS = 5.0
+"""CPU quota and pressure are read this often."""
+
+
+class Agent:
+    """One agent on one node. All methods are for one thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Load, prove and attach.
+
+        Raises:
+            UnsupportedError: This Linux or these privileges cannot do it.
+            UnavailableError: A library that the settings name is not there.
+        """
+        self._settings = settings
+        self.tracer = Tracer(settings)
+        try:
+            self.proof = self._prove()
+            self.tracer.returns = self.proof.returns_safe
+            self._reader = Reader(self.tracer.loaded)
+            self._events = Events(self.tracer.loaded)
+            self._attribution = Attribution(
+                node_name=settings.node_name,
+                enabled={Switch.AUTO: None, Switch.ON: True, Switch.OFF: False}[
+                    settings.kubernetes.mode
+                ],
+                kubelet_path=settings.kubernetes.kubelet_path,
+            )
+            only = None
+            if settings.attach.libraries:
+                only = frozenset(each.file_id for each in hosts.named_libraries(settings))
+            self.libraries = Libraries(
+                self.tracer,
+                scan_seconds=settings.scan_seconds,
+                hosts=hosts.finder(settings, self.tracer.vendor),
+                only=only,
+            )
+        except BaseException:
+            self.tracer.close()
+            raise
+        nvml = NvmlInventory()
+        self._nvml = NvmlThread(nvml.read, nvml.release)
+        self._inventory = Inventory((), "", "", error="NVML was not asked yet.")
+        self._inventory_at = self._gone_at = self._hosts_at = float("-inf")
+        self._host_contexts: tuple[HostContext, ...] = ()
+        self._gone: frozenset[int] = frozenset()
+        self._started: dict[int, int] = {}
+        self._state = State(
+            self.tracer.loaded.layout,
+            symbols=self.tracer.symbols,
+            known_codes=frozenset(self.tracer.vendor.results),
+            retire_ns=int(settings.series.retire_seconds * NS_PER_SECOND),
+        )
+        self._tick_ns = 0
+        self._tick_late = 0
+        self.history_bytes = 0
+
+    def start(self) -> None:
+        """Attach to what is there, and begin to watch for more."""
+        self._attribution.start()
+        self.libraries.start()
+
+    def tick(self) -> Snapshot:
+        """Read everything once and return the snapshot."""
+        began_ns = time.monotonic_ns()
+        self.take_events()
+        raw = self._reader.read()
+        self._ask_nvml()
+        self._look_for_gone()
+        snapshot = self._state.tick(raw, self._facts())
+        self._after()
+        self._tick_ns = time.monotonic_ns() - began_ns
+        if self._tick_ns > self._settings.tick_seconds * NS_PER_SECOND:
+            self._tick_late += 1
+        return snapshot
+
+    def take_events(self) -> None:
+        """Take what Linux told of ended processes: their libraries may be released."""
+        for pid in self._events.ended():
+            self.libraries.exited(pid)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until something rare happened in a traced process, at most so long."""
+        return self._events.wait(timeout_s)
+
+    def close(self) -> None:
+        """Take everything off. Takes a tenth of a second."""
+        self.libraries.stop()
+        self._attribution.stop()
+        self._nvml.close()
+        self._events.close()
+        self._reader.close()
+        self.tracer.close()
+
+    def _prove(self) -> Proof:
+        proof = prove(self.tracer.mode)
+        for fault in proof.faults:
+            LOG.warning("proof of probes: %s", fault)
+        if not proof.entries_safe:
+            raise UnsupportedError(
+                "Probes did not behave on a process of our own: " + "; ".join(proof.faults),
+                "Report this Linux version; nothing was attached.",
+            )
+        return proof
+
+    def _ask_nvml(self) -> None:
+        now = time.monotonic()
+        if now - self._inventory_at >= NVML_SECONDS:
+            self._inventory_at = now
+            self._inventory = self._nvml.inventory()
+        else:
+            age_ns = int((now - self._inventory_at) * NS_PER_SECOND)
+            self._inventory = replace(self._inventory, age_ns=max(age_ns, self._inventory.age_ns))
+
+    def _look_for_gone(self) -> None:
+        """Find processes that ended without the programs having told."""
+        now = time.monotonic()
+        if now - self._gone_at < GONE_CHECK_SECONDS:
+            return
+        self._gone_at = now
+        self._gone = frozenset(
+            number
+            for number, process in self._state.processes.by_number.items()
+            if process.alive and start_time(process.slot.pid) < 0
+        )
+
+    def _facts(self) -> Facts:
+        attribution = self._attribution
+        now = time.monotonic()
+        if now - self._hosts_at >= HOSTS_SECONDS:
+            self._hosts_at = now
+            owners = {p.owner for p in self._state.processes.by_number.values() if p.owner.pod}
+            self._host_contexts = attribution.host_contexts(sorted(owners, key=str))
+        return Facts(
+            time_unix_ns=time.time_ns(),
+            node=self._settings.node_name or platform.node(),
+            linux_version=platform.release(),
+            inventory=self._inventory,
+            owner_of=self._owner,
+            origin_of=self._origin,
+            gone=self._gone,
+            hosts=self._host_contexts,
+            entitlements=attribution.entitlements(self._inventory.devices),
+            agent=AgentFacts(
+                attach_mode=self.tracer.mode.value,
+                probes=self.tracer.probes(),
+                libraries=len(self.tracer.libraries()),
+                unprobed_processes=self.libraries.unprobed(),
+                probe_cost_ns=self._probe_cost_ns(),
+                tick_ns=self._tick_ns,
+                tick_late=self._tick_late,
+                bpf_memory_bytes=self.tracer.loaded.memory_bytes,
+                history_bytes=self.history_bytes,
+                cpu_ns=usage.cpu_ns(),
+                rss_bytes=usage.rss_bytes(),
+                pods_error="; ".join(attribution.errors.values()),
+                unresolved=dict(attribution.unresolved),
+                ready=self.libraries.ready,
+            ),
+        )
+
+    def _owner(self, pid: int, cgroup_id: int) -> Owner:
+        return self._attribution.owner(pid, self._started.get(pid, 0), cgroup_id)
+
+    def _origin(self, pid: int) -> Origin:
+        self._started[pid] = max(0, start_time(pid))
+        library = self.libraries.library_of(pid)
+        return Origin(
+            complete=self.libraries.origins.complete(pid),
+            tenant_supplied=library is not None and library.tenant_supplied,
+            simulated=library is not None and library.simulated,
+        )
+
+    def _probe_cost_ns(self) -> float | None:
+        costs = [
+            cost.entry_return_ns if cost.entry_return_ns is not None else cost.entry_ns
+            for cost in self.proof.costs
+        ]
+        return max(costs) if costs else None
+
+    def _after(self) -> None:
+        """Teach the programs, and reap the rows of processes that ended."""
+        for process in self._state.processes.by_number.values():
+            if not process.alive:
+                continue
+            known = [p.issue.issue_ns for p in process.places.values() if p.issue.issue_ns]
+            if known:
+                self._reader.set_issue_ns(process.slot_index, round(min(known)))
+        over = [process for process in self._state.ended() if _is_over(process)]
+        self._reader.reap({process.slot.number: process.slot_index for process in over})
+        for process in over:
+            self._state.reap(process.slot.number)
+            self._started.pop(process.slot.pid, None)
+
+
+def _is_over(process: Tracked) -> bool:
+    """Return whether no thread of it can make another call.
+
+    Where Linux does not tell the last thread's exit, the end of the first
+    thread was taken for it: others may go on.
+    """
+    return process.slot.threads == 0 or start_time(process.slot.pid) < 0

@@ -1,0 +1,42 @@
+"""The ring buffer of rare things: it wakes the agent, and says little.
+
+Whatever an event says can be rebuilt from the maps at the next tick; losing
+one loses time, not counts.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from gpugauge.ebpf.loader import Loaded
+from gpugauge.ebpf.ring import Ring
+from gpugauge.model.abi import EventType
+
+_HEAD = struct.Struct("<IIII")
+"""type, process number, thread group id, thread id."""
+
+
+class Events:
+    """Reads the ring buffer."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._ring = Ring(loaded.maps["events"])
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for an event; return whether there is one."""
+        return self._ring.wait(timeout_s)
+
+    def ended(self) -> list[int]:
+        """Read what is there and return the pids of processes that ended."""
+        pids = []
+        for record in self._ring.read():
+            if len(record) < _HEAD.size:
+                continue
+            kind, _number, pid, _tid = _HEAD.unpack_from(record)
+            if kind in (EventType.PROCESS_EXIT, EventType.PROCESS_EXEC):
+                pids.append(pid)
+        return pids
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._ring.close()

@@ -1,0 +1,55 @@
+"""The tick: at even times, woken by ends of processes, ended by a signal."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from gpugauge.agent.agent import Agent
+from gpugauge.model.snapshot import Snapshot
+
+LOG = logging.getLogger(__name__)
+
+
+class Stop:
+    """Set by SIGTERM and SIGINT."""
+
+    def __init__(self) -> None:
+        """Take over both signals."""
+        self.event = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.event.set()
+
+
+def run_ticks(
+    agent: Agent,
+    stop: threading.Event,
+    tick_seconds: float,
+    publish: Callable[[Snapshot], bool],
+) -> None:
+    """Tick until stopped, or until `publish` returns False.
+
+    A tick that comes late is not made up for: the next one is at its even time.
+    """
+    due = time.monotonic()
+    while not stop.is_set():
+        try:
+            if not publish(agent.tick()):
+                return
+        except Exception:  # one bad tick must not end the agent: /healthz tells of many
+            LOG.exception("a tick failed; the next one is tried")
+        due += tick_seconds
+        now = time.monotonic()
+        if due <= now:
+            due = now + tick_seconds
+        while not stop.is_set() and (left := due - time.monotonic()) > 0:
+            # An event only shortens the wait for what must not wait: releasing a library.
+            if agent.wait(min(left, 0.1)):
+                agent.take_events()
