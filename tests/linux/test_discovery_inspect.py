@@ -204,6 +204,24 @@ def test_file_systems_that_may_not_answer_are_refused(tmp_path: Path) -> None:
         assert "it lies on a ramfs file system" in refusal(path)
 
 
+def test_a_file_system_that_never_answers_cannot_hang_the_agent(tmp_path: Path) -> None:
+    """FUSE without a server: every look at a file in it waits."""
+    target = tmp_path / "fuse"
+    target.mkdir()
+    server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
+    libc = ctypes.CDLL(None, use_errno=True)
+    mounted_ = libc.mount(b"none", os.fsencode(target), b"fuse", 0, options)
+    assert mounted_ == 0, os.strerror(ctypes.get_errno())
+    try:
+        inspector = Inspector(CUDA, deadline_ns=500_000_000)
+        assert "did not answer within the deadline" in refusal(target / "libcuda.so.1", inspector)
+    finally:
+        os.close(server)  # ends the connection: whoever waits gets an error
+        subprocess.run(["umount", "--lazy", target], check=True)
+    assert inspector.stuck_children == 0
+
+
 def test_damaged_files(tmp_path: Path) -> None:
     image = discovery_library.image()
     path = tmp_path / "libcuda.so.1"

@@ -20,7 +20,7 @@ LINE = (
 
 
 def read(text: bytes) -> tuple[Mapping, ...]:
-    return read_mappings(io.BytesIO(text), NAMES)
+    return read_mappings(io.BytesIO(text).read, NAMES)
 
 
 def test_a_line_gives_device_inode_range_and_path() -> None:

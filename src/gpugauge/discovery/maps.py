@@ -9,9 +9,8 @@ ambiguous, so a path is for people and for choosing, never for opening.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from gpugauge.errors import ForeignDataError
 from gpugauge.model.library import FileId
@@ -104,11 +103,12 @@ def parse_line(line: bytes) -> Mapping | None:
     )
 
 
-def read_mappings(maps: BinaryIO, names: LibraryNames) -> tuple[Mapping, ...]:
+def read_mappings(read: Callable[[int], bytes], names: LibraryNames) -> tuple[Mapping, ...]:
     """Read the executable mappings of driver libraries from an open /proc/PID/maps.
 
     Args:
-        maps: Opened unbuffered; read in chunks, so a huge file costs no memory.
+        read: Returns at most so many of the next bytes, none at the end: read in
+            chunks, a huge file costs no memory.
         names: Which files are driver libraries.
 
     Returns:
@@ -119,7 +119,7 @@ def read_mappings(maps: BinaryIO, names: LibraryNames) -> tuple[Mapping, ...]:
     """
     mappings: list[Mapping] = []
     read_bytes, rest = 0, b""
-    while chunk := maps.read(CHUNK_BYTES):
+    while chunk := read(CHUNK_BYTES):
         read_bytes += len(chunk)
         if read_bytes > MAPS_LIMIT_BYTES:
             raise ForeignDataError(

@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpugauge.discovery.maps import LibraryNames, read_mappings
+from gpugauge.discovery.maps import CHUNK_BYTES, LibraryNames, read_mappings
 from gpugauge.discovery.maps import Mapping as LibraryMapping
 from gpugauge.errors import ForeignDataError
 from gpugauge.model.library import FileId
@@ -20,6 +19,7 @@ from gpugauge.model.library import FileId
 DEVICE_NODE_PREFIXES = ("/dev/nvidia",)
 COMPUTE_NODES = frozenset(("/dev/nvidia-uvm",))
 """Opened by CUDA and not by NVML: who holds it computes, or is about to."""
+THREADS_LIMIT = 64
 OPEN_FILES_LIMIT = 4096
 """Open files of one process that are looked at."""
 
@@ -125,8 +125,7 @@ class ProcScanner:
         mappings: tuple[LibraryMapping, ...] = ()
         problem, too_long = "", False
         try:
-            with Path(f"{self._proc}/{pid}/maps").open("rb", buffering=0) as maps:
-                mappings = read_mappings(maps, self._names)
+            mappings = self._mappings(f"{self._proc}/{pid}/maps", pid)
         except ForeignDataError as error:
             problem, too_long = error.sentence, True
         except (FileNotFoundError, ProcessLookupError):
@@ -146,14 +145,46 @@ class ProcScanner:
         started = start_time(pid, self._proc) if started < 0 else started
         return Found(pid, started, mappings, nodes, problem) if started >= 0 else None
 
+    def _mappings(self, path: str, pid: int = 0) -> tuple[LibraryMapping, ...]:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            first = os.read(descriptor, CHUNK_BYTES)
+            if not first:  # a Linux thread, or a process whose first thread has ended
+                return self._mappings_of_threads(pid) if pid else ()
+            chunks = iter((first,))
+            return read_mappings(
+                lambda size: next(chunks, None) or os.read(descriptor, size), self._names
+            )
+        finally:
+            os.close(descriptor)
+
+    def _mappings_of_threads(self, pid: int) -> tuple[LibraryMapping, ...]:
+        """The mappings of a process whose first thread has ended and whose others go on.
+
+        Its own maps file is empty then; those of its threads are not.
+        """
+        folder = f"{self._proc}/{pid}/task"
+        try:
+            for thread in os.listdir(folder)[:THREADS_LIMIT]:  # noqa: PTH208
+                if thread != str(pid):
+                    return self._mappings(f"{folder}/{thread}/maps")
+        except OSError:
+            pass
+        return ()
+
 
 def start_time(pid: int, proc: str = "/proc") -> int:
     """When a process started, in clock ticks since boot; -1 where it is gone."""
     try:
-        with Path(f"{proc}/{pid}/stat").open("rb", buffering=0) as stat:
-            return parse_start_time(stat.read(_STAT_LIMIT_BYTES))
+        descriptor = os.open(f"{proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return -1
+    try:
+        return parse_start_time(os.read(descriptor, _STAT_LIMIT_BYTES))
+    except OSError:
+        return -1
+    finally:
+        os.close(descriptor)
 
 
 def parse_start_time(stat: bytes) -> int:
