@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 
 NVML_SECONDS = 2.0
 """NVML is asked this often: its lists of processes cost milliseconds."""
+NVML_SECONDS_AT_LEAST = 0.2
+"""Between two questions that new contexts give rise to."""
 GONE_CHECK_SECONDS = 10.0
 """Processes whose end the programs did not see are looked for this often."""
 HOSTS_SECONDS = 5.0
@@ -111,8 +113,12 @@ class Agent:
 
     def take_events(self) -> None:
         """Take what Linux told of ended processes: their libraries may be released."""
-        for pid in self._events.ended():
+        happened = self._events.read()
+        for pid in happened.ended:
             self.libraries.exited(pid)
+        if happened.contexts:
+            # NVML lists the process now; a short one is gone at the next tick.
+            self._ask_nvml(NVML_SECONDS_AT_LEAST)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until something rare happened in a traced process, at most so long."""
@@ -138,11 +144,12 @@ class Agent:
             )
         return proof
 
-    def _ask_nvml(self) -> None:
+    def _ask_nvml(self, every_seconds: float = NVML_SECONDS) -> None:
         now = time.monotonic()
-        if now - self._inventory_at >= NVML_SECONDS:
+        if now - self._inventory_at >= every_seconds:
             self._inventory_at = now
             self._inventory = self._nvml.inventory()
+            self._state.saw(self._inventory, time.monotonic_ns() - self._inventory.age_ns)
         else:
             age_ns = int((now - self._inventory_at) * NS_PER_SECOND)
             self._inventory = replace(self._inventory, age_ns=max(age_ns, self._inventory.age_ns))
@@ -184,13 +191,14 @@ class Agent:
                 probe_cost_ns=self._probe_cost_ns(),
                 tick_ns=self._tick_ns,
                 tick_late=self._tick_late,
-                bpf_memory_bytes=self.tracer.loaded.memory_bytes,
+                bpf_memory_bytes=self.tracer.memory_bytes,
                 history_bytes=self.history_bytes,
                 cpu_ns=usage.cpu_ns(),
                 rss_bytes=usage.rss_bytes(),
                 pods_error="; ".join(attribution.errors.values()),
                 unresolved=dict(attribution.unresolved),
                 ready=self.libraries.ready,
+                simulated=self.tracer.simulated,
             ),
         )
 
@@ -203,7 +211,6 @@ class Agent:
         return Origin(
             complete=self.libraries.origins.complete(pid),
             tenant_supplied=library is not None and library.tenant_supplied,
-            simulated=library is not None and library.simulated,
         )
 
     def _probe_cost_ns(self) -> float | None:

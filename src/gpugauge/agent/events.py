@@ -7,6 +7,7 @@ one loses time, not counts.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 from gpugauge.ebpf.loader import Loaded
 from gpugauge.ebpf.ring import Ring
@@ -14,6 +15,16 @@ from gpugauge.model.abi import EventType
 
 _HEAD = struct.Struct("<IIII")
 """type, process number, thread group id, thread id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What the ring told since it was last read."""
+
+    ended: tuple[int, ...]
+    """Pids of processes that ended or began another program."""
+    contexts: int
+    """Contexts that were made."""
 
 
 class Events:
@@ -26,16 +37,19 @@ class Events:
         """Wait for an event; return whether there is one."""
         return self._ring.wait(timeout_s)
 
-    def ended(self) -> list[int]:
-        """Read what is there and return the pids of processes that ended."""
-        pids = []
+    def read(self) -> Happened:
+        """Read what is there."""
+        ended: list[int] = []
+        contexts = 0
         for record in self._ring.read():
             if len(record) < _HEAD.size:
                 continue
             kind, _number, pid, _tid = _HEAD.unpack_from(record)
             if kind in (EventType.PROCESS_EXIT, EventType.PROCESS_EXEC):
-                pids.append(pid)
-        return pids
+                ended.append(pid)
+            elif kind == EventType.CONTEXT:
+                contexts += 1
+        return Happened(tuple(ended), contexts)
 
     def close(self) -> None:
         """Stop reading."""

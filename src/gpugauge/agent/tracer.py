@@ -75,6 +75,10 @@ class Tracer:
         self._free_links = list(range(abi.LIMIT_LINKS - 1, -1, -1))
         self._tracepoints: list[Link] = []
         self.failed = 0
+        self.simulated = False
+        """A simulated driver was attached in this run."""
+        self.memory_bytes = self.loaded.memory_bytes
+        """Of all maps; they are allocated in full when they are made."""
         self.returns = True
         """False attaches entries alone: return probes were not proved safe here."""
         try:
@@ -122,6 +126,7 @@ class Tracer:
             raise
         with self._lock:
             self._attachments[library.file_id] = (link, library, attachment)
+            self.simulated |= library.simulated
         LOG.info("attached to %s (%d sites, %s mode)", library.shown_path, attachment.sites,
                  self.mode.value)  # fmt: skip
 

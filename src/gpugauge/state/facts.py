@@ -17,7 +17,6 @@ class Origin:
     complete: bool = True
     """Probes were there before it mapped the library."""
     tenant_supplied: bool = False
-    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +37,8 @@ class AgentFacts:
     pods_error: str
     unresolved: Mapping[str, int]
     ready: bool
+    simulated: bool = False
+    """A simulated driver was attached in this run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

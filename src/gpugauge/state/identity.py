@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from gpugauge.model.device import Inventory
 from gpugauge.model.workload import UNKNOWN
 from gpugauge.state.raw import Chunks
+from gpugauge.state.slot import ProcessSlot
 
 _DEVICE_KEY = struct.Struct("<II")
 _DEVICE = struct.Struct("<16sQII")
 _CONTEXT_KEY = struct.Struct("<IIQ")
 _CONTEXT = struct.Struct("<IIQQ")
 PLAIN_CONTEXT = 0
+RECENT_KEPT = 4096
 
 
 def uuid_text(raw: bytes) -> str:
@@ -45,9 +47,9 @@ class Identities:
         self._uuids: dict[int, dict[int, str]] = {}
         self._contexts: dict[int, list[ContextRow]] = {}
         self._by_uuid: dict[str, str] = {}
-        self._by_pid: dict[int, list[str]] = {}
         self._listed: set[tuple[int, str]] = set()
         self._lists_known = False
+        self._recent: dict[int, tuple[tuple[str, ...], int]] = {}
 
     def update(self, devices: Chunks, contexts: Chunks, inventory: Inventory) -> None:
         """Take in one read of the identity maps, and what NVML said last."""
@@ -62,7 +64,7 @@ class Identities:
             for (number, kind, _handle), (context, place, created_ns, _cgroup) in pairs:
                 row = ContextRow(context, place, created_ns, kind != PLAIN_CONTEXT)
                 self._contexts.setdefault(number, []).append(row)
-        self._by_uuid, self._by_pid, self._listed = {}, {}, set()
+        self._by_uuid, self._listed = {}, set()
         self._lists_known = bool(inventory.devices) and not inventory.error
         for device in inventory.devices:
             self._by_uuid[device.uuid.split("-", 1)[-1].lower()] = device.uuid
@@ -70,18 +72,29 @@ class Identities:
                 self._lists_known = False
                 continue
             for process in device.processes:
-                self._by_pid.setdefault(process.pid, []).append(device.uuid)
                 self._listed.add((process.pid, device.uuid))
 
-    def gpu_uuid(self, number: int, pid: int, place: int) -> str:
+    def saw(self, inventory: Inventory, now_ns: int) -> None:
+        """Take in what NVML said at `now_ns`: which processes are on which devices."""
+        listed: dict[int, list[str]] = {}
+        for device in inventory.devices:
+            for process in device.processes or ():
+                listed.setdefault(process.pid, []).append(device.uuid)
+        for pid, uuids in listed.items():
+            self._recent[pid] = (tuple(uuids), now_ns)
+        for pid in list(self._recent)[: max(0, len(self._recent) - RECENT_KEPT)]:
+            del self._recent[pid]
+
+    def gpu_uuid(self, slot: ProcessSlot, place: int) -> str:
         """Return the UUID of a place of a process, or "unknown"."""
-        raw = self._uuids.get(number, {}).get(place)
+        raw = self._uuids.get(slot.number, {}).get(place)
         if raw is not None:
             if not self._by_uuid:  # NVML never answered: nothing contradicts the process
                 return f"GPU-{raw}"
             return self._by_uuid.get(raw, UNKNOWN)
-        listed = self._by_pid.get(pid, [])
-        if len(listed) == 1:
+        listed, seen_ns = self._recent.get(slot.pid, ((), 0))
+        # An answer from before its first call is about another process of this pid.
+        if len(listed) == 1 and seen_ns >= slot.first_call_ns:
             return listed[0]
         return UNKNOWN
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpugauge.ebpf.layout import Layout
-from gpugauge.model import abi
-from gpugauge.model.abi import Slot
+from gpugauge.model.abi import PLACE_UNKNOWN
 from gpugauge.model.workload import NOBODY, UNKNOWN
 from gpugauge.state.counts import CountsTable
 from gpugauge.state.facts import Facts
@@ -17,12 +18,6 @@ from gpugauge.state.tracked import Tracked, TrackedPlace
 
 HOLD_NS = 5_000_000_000
 """So long the counts of a process are held back while its owner is looked up."""
-
-WORK_SLOTS = tuple(
-    slot
-    for slot in Slot
-    if slot not in (Slot.CONTEXT, Slot.OTHER, Slot.POLL_READY, Slot.POLL_NOT_READY)
-)
 
 
 class Processes:
@@ -70,7 +65,6 @@ class Processes:
                 slot_index=index,
                 complete=origin.complete,
                 tenant_supplied=origin.tenant_supplied,
-                simulated=origin.simulated,
             )
         process.slot = slot
         if not process.owner.pod or process.owner is NOBODY:
@@ -80,21 +74,34 @@ class Processes:
         slot = process.slot
         end_ns = slot.ended_ns or now_ns
         contexts = self.identities.contexts_by_place(slot.number)
-        for place in wide.keys() | contexts.keys():
+        for place in self._used(wide, contexts):
             if place not in process.places:
                 process.places[place] = TrackedPlace(gpu_uuid=UNKNOWN)
         idle: dict[int, int | None] = {}
         for place, at in process.places.items():
             if at.gpu_uuid == UNKNOWN:
-                at.gpu_uuid = self.identities.gpu_uuid(slot.number, slot.pid, place)
+                at.gpu_uuid = self.identities.gpu_uuid(slot, place)
             self._count(at, wide.get(place, 0))
             state = slot.places[place]
-            if place != abi.PLACE_UNKNOWN and (state.drained_ns or at.idle_ns is not None):
+            if place != PLACE_UNKNOWN and (state.drained_ns or at.idle_ns is not None):
                 at.idle_ns = max(at.idle_ns or 0, state.idle_until(end_ns))
             if state.ticket or state.contexts or place in contexts:
                 idle[place] = at.idle_ns
         process.blocked_wall_ns = max(process.blocked_wall_ns, slot.blocked_until(end_ns))
         process.split.update(process.observed_ns(now_ns), process.blocked_wall_ns, idle)
+
+    def _used(self, wide: dict[int, int], contexts: Mapping[int, int]) -> set[int]:
+        """Return places with a context, or with calls that a place has to do with.
+
+        Calls before the first context (its making, streams, modules) are on no device.
+        """
+        used = {place for place, count in contexts.items() if count and place != PLACE_UNKNOWN}
+        for place, sums in wide.items():
+            if place not in used and (
+                place != PLACE_UNKNOWN or self.reading.works(self.counts.lanes.values(sums))
+            ):
+                used.add(place)
+        return used
 
     def _count(self, at: TrackedPlace, wide: int) -> None:
         at.active = False
@@ -103,10 +110,7 @@ class Processes:
         before, at.wide = at.lanes, wide
         at.lanes = self.counts.lanes.values(wide)
         reading = self.reading
-        at.active = any(
-            reading.calls(at.lanes, slot) != (reading.calls(before, slot) if before else 0)
-            for slot in WORK_SLOTS
-        )
+        at.active = reading.worked(before, at.lanes)
         fresh, fresh_ns = reading.fresh_launches(at.lanes)
         at.issue.update(fresh, fresh_ns, reading.deep_launches(at.lanes))
 

@@ -13,7 +13,12 @@ from gpugauge.state.lanes import LANE_BYTES
 
 SLOTS = tuple(Slot)
 CAUSES = tuple(Cause)
-NONE = Operation()
+WORK_SLOTS = tuple(
+    slot
+    for slot in Slot
+    if slot not in (Slot.CONTEXT, Slot.OTHER, Slot.POLL_READY, Slot.POLL_NOT_READY)
+)
+"""Calls that give a device work, wait for it, or take of its memory."""
 
 
 class CountsReading:
@@ -29,6 +34,9 @@ class CountsReading:
         self._bytes = lane("slots[0].bytes") - self._slots
         self._duration = lane("slots[0].duration_ns") - self._slots
         self._slot_lanes = layout.size("slot_counts") // LANE_BYTES
+        self._work_calls = tuple(
+            self._slots + slot * self._slot_lanes + self._calls for slot in WORK_SLOTS
+        )
         self._blocked = lane("blocked_ns")
         self._histogram = lane("histogram")
         self._issue_histogram = lane("issue_histogram")
@@ -59,6 +67,15 @@ class CountsReading:
     def calls(self, lanes: tuple[int, ...], slot: Slot) -> int:
         """Return the calls of one slot."""
         return lanes[self._slots + slot * self._slot_lanes + self._calls]
+
+    def works(self, lanes: tuple[int, ...]) -> bool:
+        """Return whether anything was called that a device has to do with."""
+        return any(lanes[at] for at in self._work_calls)
+
+    def worked(self, before: tuple[int, ...], now: tuple[int, ...]) -> bool:
+        """Return whether work was submitted or waited for in between."""
+        before = before or self.empty
+        return any(before[at] != now[at] for at in self._work_calls)
 
     def blocked_ns(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, int]:
         """Return blocked time by cause; that of the launch queue is computed elsewhere."""

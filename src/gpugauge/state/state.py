@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpugauge import __version__
 from gpugauge.ebpf.layout import Layout
 from gpugauge.model.abi import Loss
+from gpugauge.model.device import Inventory
 from gpugauge.model.process import Process, ProcessDevice
 from gpugauge.model.snapshot import SNAPSHOT_VERSION, AgentHealth, Snapshot
 from gpugauge.model.workload import UNKNOWN
@@ -75,6 +76,10 @@ class State:
         views = tuple(process_view(p, now_ns, self.processes.reading, extra) for p in followed)
         return self._snapshot(raw, facts, views)
 
+    def saw(self, inventory: Inventory, now_ns: int) -> None:
+        """Take in what NVML said between two ticks: a short process may be gone by then."""
+        self.processes.identities.saw(inventory, now_ns)
+
     def ended(self) -> tuple[Tracked, ...]:
         """Return processes that ended: the agent reaps their rows, then calls `reap`."""
         return tuple(p for p in self.processes.by_number.values() if not p.alive)
@@ -118,9 +123,7 @@ class State:
         self._number += 1
         self._last_ns = now_ns
         devices = facts.inventory.devices
-        simulated = any(device.simulated for device in devices) or any(
-            process.simulated for process in self.processes.by_number.values()
-        )
+        simulated = facts.agent.simulated or any(device.simulated for device in devices)
         return Snapshot(
             version=SNAPSHOT_VERSION,
             agent_version=__version__,

@@ -47,7 +47,6 @@ class Tracked:
     slot_index: int
     complete: bool
     tenant_supplied: bool
-    simulated: bool
     owner: Owner = NOBODY
     places: dict[int, TrackedPlace] = field(default_factory=dict)
     split: TimeSplit = field(default_factory=TimeSplit)
