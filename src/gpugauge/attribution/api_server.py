@@ -15,7 +15,6 @@ from typing import Any
 
 from gpugauge.errors import ForeignDataError, UnavailableError
 
-CHUNK_BYTES = 65_536
 CONNECT_SECONDS = 10.0
 
 
@@ -54,6 +53,7 @@ class ApiServer:
         """
         self._read_seconds = read_seconds
         self._socket: socket.socket | None = None
+        self._interrupted = False
         self._client: Any = _open(kubeconfig, service_account)
 
     def get(
@@ -79,7 +79,7 @@ class ApiServer:
     def lines(
         self, path: str, params: Mapping[str, str], *, limit_bytes: int, silence_seconds: float
     ) -> Iterator[bytes]:
-        """Yield the lines of a stream until the server ends it.
+        """Yield b"" once the server accepted, then the lines of the stream until it ends.
 
         Raises:
             Refused: The server answered with an error status.
@@ -87,6 +87,8 @@ class ApiServer:
         """
         rest = bytearray()
         for chunk in self._stream(path, params, silence_seconds):
+            if not chunk:
+                yield b""
             rest += chunk
             if b"\n" in chunk:
                 *whole, last = bytes(rest).split(b"\n")
@@ -98,7 +100,8 @@ class ApiServer:
             yield bytes(rest)
 
     def interrupt(self) -> None:
-        """Make the read that waits now end with an error; for another thread to call."""
+        """End what waits now, and all that follows, with an error; for another thread to call."""
+        self._interrupted = True
         waiting = self._socket
         if waiting is not None:
             try:
@@ -118,17 +121,25 @@ class ApiServer:
             # Uncompressed: a small answer cannot unfold into a huge one.
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             timeout=(CONNECT_SECONDS, read_seconds, CONNECT_SECONDS, CONNECT_SECONDS),
+            extensions={"trace": self._connected},
         )
         response = self._client.send(request, stream=True)
         try:
-            stream = response.extensions.get("network_stream")
-            self._socket = stream.get_extra_info("socket") if stream is not None else None
             if response.status_code != 200:
                 raise _refused(response.status_code, path)
-            yield from response.iter_raw(CHUNK_BYTES)
+            yield b""  # accepted
+            # Without a chunk size: with one, events would wait until a chunk is full.
+            yield from response.iter_raw()
         finally:
-            self._socket = None
             response.close()
+
+    def _connected(self, event: str, info: Mapping[str, Any]) -> None:
+        # The transport tells each step; a step that connects, or adds TLS, returns a stream.
+        stream: Any = info.get("return_value")
+        if event.startswith("connection.") and hasattr(stream, "get_extra_info"):
+            self._socket = stream.get_extra_info("socket")
+            if self._interrupted:
+                self.interrupt()
 
 
 def _open(kubeconfig: str, service_account: str) -> Any:

@@ -83,16 +83,17 @@ def parse_path(path: str) -> CgroupIdentity:
     uids: list[str] = []
     qos = Qos.NONE
     in_pod = False
+    ids_before = 0
     for number, component in enumerate(components):
         if "kubepods" in component:
-            in_pod, qos = True, Qos.GUARANTEED
-        if in_pod and not ids:
+            in_pod, qos, ids_before = True, Qos.GUARANTEED, len(ids)
+        if in_pod and len(ids) == ids_before:
             qos = _qos(component) or qos
         uid = _pod_uid(component)
         container_id = _container_id(component) or _lxc_name(components[number : number + 2])
         if uid:
             uids.append(uid)
-        elif container_id:
+        if container_id:
             ids.append(container_id)
     return CgroupIdentity(
         path=path[:PATH_LIMIT],

@@ -76,6 +76,7 @@ class Reflector(Generic[_T]):
         self._server: ApiServer | None = None
         self._failures = 0
         self._bookmarks = True
+        self._version = ""
         self.error = ""
         """Why the last try failed, or "" while all goes well."""
         self.lists = 0
@@ -112,23 +113,29 @@ class Reflector(Generic[_T]):
             try:
                 self._session()
             except _RelistError as lost:
+                self._version = ""
                 self.error = str(lost)
                 self._pause(self._random.uniform(0, self._limits.jitter_seconds))
             except Exception as error:  # whatever a server, or what is before it, can cause
+                if isinstance(error, GpugaugeError):
+                    self._version = ""  # an answer, not a lost connection: begin anew
                 if not (self._stopping or self._relist_wanted):
                     self.error = _sentence(error)
                     self._pause(self._backoff(error))
 
     def _session(self) -> None:
-        """One connection: list, then watch until something fails."""
+        """One connection: list unless the watch can go on, then watch until something fails."""
+        if self._relist_wanted:
+            self._version = ""
         self._relist_wanted = False
         self._wake.clear()
         server = self._server = self._connect()
         try:
-            version = self._list(server)
-            self.error = ""
+            if not self._version:
+                self._version = self._list(server)
+                self.error = ""
             while not (self._stopping or self._relist_wanted):
-                version = self._watch(server, version)
+                self._watch(server)
         finally:
             self._server = None
             server.close()
@@ -172,13 +179,13 @@ class Reflector(Generic[_T]):
                 return kept, page.metadata.resourceVersion
             params = {**first, "continue": page.metadata.continue_}
 
-    def _watch(self, server: ApiServer, version: str) -> str:
-        """Watch from `version`; return where to go on once the server ended it in order."""
+    def _watch(self, server: ApiServer) -> None:
+        """Watch from `_version`, until the server ends it in order."""
         limits = self._limits
         seconds = max(1, round(limits.watch_seconds * self._random.uniform(0.8, 1.0)))
         params = {**self._params, "watch": "true", "timeoutSeconds": str(seconds)}
-        if version:
-            params["resourceVersion"] = version
+        if self._version:
+            params["resourceVersion"] = self._version
         if self._bookmarks:
             params["allowWatchBookmarks"] = "true"
         seen = False
@@ -188,20 +195,23 @@ class Reflector(Generic[_T]):
             limit_bytes=limits.line_bytes,
             silence_seconds=limits.silence_seconds,
         ):
+            if not line:
+                self.error = ""
+                continue
             event = decode(line, WatchEvent, "event")
             if event.type == "ERROR":
                 # Some servers end every watch with bookmarks so: try without the next time.
                 self._bookmarks = seen or not self._bookmarks
                 raise _RelistError(_lost(decode(event.object, ErrorStatus, "error event")))
-            version = decode(event.object, Versioned, "event").metadata.resourceVersion or version
             seen = True
-            self._failures = 0
             self._event(event)
+            version = decode(event.object, Versioned, "event").metadata.resourceVersion
+            self._version = version or self._version
+            self._failures = 0
         if not seen:
             # A server that ends watches at once must not be asked in a tight loop.
             self._pause(min(1.0, limits.backoff_first_seconds))
         self._failures = 0
-        return version
 
     def _event(self, event: WatchEvent) -> None:
         if event.type in {"ADDED", "MODIFIED"}:

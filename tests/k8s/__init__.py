@@ -1,0 +1,1 @@
+"""Kubernetes, without a cluster: fakes that speak the real protocols."""
