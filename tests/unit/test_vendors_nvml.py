@@ -15,7 +15,7 @@ from gpugauge.model.device import DeviceProcess, Inventory
 from gpugauge.vendors import nvml_values
 from gpugauge.vendors.nvml import DEVICES_LIMIT, FATAL, NvmlInventory
 
-NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, GPU_IS_LOST = 3, 4, 6, 15
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 4, 6, 13, 15
 UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, VERSIONS_DIFFER = 1, 9, 12, 18
 GIB = 1 << 30
 
@@ -73,6 +73,8 @@ class Binding:
     NVML_ERROR_LIBRARY_NOT_FOUND = LIBRARY_NOT_FOUND
     nvmlMemory_v2 = 0x02000028
     c_void_p = int
+    c_uint = staticmethod(lambda value: SimpleNamespace(value=value))
+    byref = staticmethod(lambda value: value)
 
     def __init__(self, *gpus: Gpu) -> None:
         self.gpus = list(gpus)
@@ -80,6 +82,7 @@ class Binding:
         self.nvmlLib: Any = None
         self._nvmlGetFunctionPointer_cache = {"nvmlInit": object()}
         self.log: list[str] = []
+        self.lie: int | None = None
         self.files: set[str] = set()
 
     def CDLL(self, path: str | None) -> Any:
@@ -91,7 +94,7 @@ class Binding:
         return SimpleNamespace(_handle=97)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("nvml"):
+        if not name.lstrip("_").startswith("nvml"):
             raise AttributeError(name)
         answer = getattr(type(self), "do_" + name, None)
         if answer is None:
@@ -148,16 +151,30 @@ class Binding:
     def do_nvmlDeviceGetComputeMode(self, gpu: Gpu) -> int:
         return gpu.mode
 
-    def do_nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[Any]:
+    def do__nvmlGetFunctionPointer(self, name: str) -> Any:
+        if self.refusals.get(name) == FUNCTION_NOT_FOUND:
+            raise NVMLError(FUNCTION_NOT_FOUND)
+        if not hasattr(type(self), "do_" + name):
+            raise NVMLError(FUNCTION_NOT_FOUND)
+
+        def function(gpu: Gpu, count: Any, entries: None) -> int:
+            lists = {"Compute": gpu.compute, "Graphics": gpu.graphics, "MPS": gpu.mps}
+            found = next(v for k, v in lists.items() if f"Get{k}" in name)
+            count.value = self.lie if self.lie is not None else len(found)
+            return 7
+
+        return function
+
+    def do_nvmlDeviceGetComputeRunningProcesses_v3(self, gpu: Gpu) -> list[Any]:
         return gpu.compute
 
     def do_nvmlDeviceGetComputeRunningProcesses_v2(self, gpu: Gpu) -> list[Any]:
         return gpu.compute
 
-    def do_nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[Any]:
+    def do_nvmlDeviceGetGraphicsRunningProcesses_v3(self, gpu: Gpu) -> list[Any]:
         return gpu.graphics
 
-    def do_nvmlDeviceGetMPSComputeRunningProcesses(self, gpu: Gpu) -> list[Any]:
+    def do_nvmlDeviceGetMPSComputeRunningProcesses_v3(self, gpu: Gpu) -> list[Any]:
         return gpu.mps
 
     def do_nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:
@@ -230,8 +247,8 @@ FIELDS = {
     },
     "nvmlDeviceGetUtilizationRates": {"utilization_ratio": None},
     "nvmlDeviceGetComputeMode": {"compute_mode": "unknown"},
-    "nvmlDeviceGetGraphicsRunningProcesses": {},
-    "nvmlDeviceGetMPSComputeRunningProcesses": {},
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": {},
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3": {},
     "nvmlDeviceGetMigMode": {},
 }
 
@@ -239,7 +256,7 @@ FIELDS = {
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize(
     "refusal",
-    [NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST, 999, NVMLLibraryMismatchError(), MemoryError()],
+    [NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST, 999, NVMLLibraryMismatchError(), ValueError()],
 )
 def test_a_refusal_costs_its_field_and_nothing_else(name: str, refusal: int | Exception) -> None:
     binding = Binding(Gpu("GPU-2", compute=[running(17, 5)]))
@@ -267,7 +284,7 @@ def test_a_missing_version_is_empty(name: str) -> None:
 
 def test_an_old_driver_has_processes_by_the_older_name_and_memory_without_reserved() -> None:
     binding = Binding(Gpu("GPU-2", compute=[running(17, 5)]))
-    binding.refusals["nvmlDeviceGetComputeRunningProcesses"] = NVMLLibraryMismatchError()
+    binding.refusals["nvmlDeviceGetComputeRunningProcesses_v3"] = FUNCTION_NOT_FOUND
     binding.nvmlMemory_v2 = 0
     (device,) = read(binding).devices
     assert device.processes == (DeviceProcess(17, 5),)
@@ -276,8 +293,16 @@ def test_an_old_driver_has_processes_by_the_older_name_and_memory_without_reserv
 
 def test_unknown_processes_are_none_and_not_nobody() -> None:
     binding = Binding(Gpu("GPU-2", graphics=[running(29, 11)]))
-    binding.refusals["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
-    binding.refusals["nvmlDeviceGetComputeRunningProcesses_v2"] = NO_PERMISSION
+    binding.refusals["nvmlDeviceGetComputeRunningProcesses_v3"] = NO_PERMISSION
+    (device,) = read(binding).devices
+    assert device.processes is None
+
+
+@pytest.mark.parametrize("count", [16385, (1 << 32) - 1])
+def test_a_count_of_processes_that_cannot_be_makes_no_array(count: int) -> None:
+    binding = Binding(Gpu("GPU-2", compute=[running(17, 5)]))
+    binding.lie = count
+    binding.refusals["nvmlDeviceGetComputeRunningProcesses_v3"] = AssertionError("was asked")
     (device,) = read(binding).devices
     assert device.processes is None
 
@@ -316,10 +341,8 @@ def test_mig_instances_follow_their_gpu() -> None:
 def test_processes_of_an_instance_come_from_its_gpu_where_it_does_not_tell() -> None:
     gpu = sliced()
     binding = Binding(gpu)
-    for name in ("", "_v2"):
-        binding.refusals[f"nvmlDeviceGetComputeRunningProcesses{name}({gpu.instances[3]})"] = (
-            NOT_SUPPORTED
-        )
+    refused = f"nvmlDeviceGetComputeRunningProcesses_v3({gpu.instances[3]})"
+    binding.refusals[refused] = NOT_SUPPORTED
     _, first, second = read(binding).devices
     assert first.processes == (DeviceProcess(17, 5),)
     assert second.processes == (DeviceProcess(19, 7),)
@@ -408,10 +431,12 @@ def test_an_absurd_count_is_refused(count: int, monkeypatch: pytest.MonkeyPatch)
     assert inventory.error == f"NVML counts {count} devices."
 
 
-def test_a_simulated_library_is_known_by_its_mark() -> None:
-    binding = Binding(Gpu("GPU-2"))
-    binding.nvmlLib = SimpleNamespace(_handle=89, gpugauge_simulated_driver=0)
-    assert read(binding).devices[0].simulated
+def test_a_simulated_driver_says_so_on_every_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "580.0.0-simulated"
+    monkeypatch.setattr(Binding, "do_nvmlSystemGetDriverVersion", lambda self: name)
+    inventory = read(Binding(Gpu("GPU-2"), sliced()))
+    assert inventory.driver_version == name
+    assert [device.simulated for device in inventory.devices] == [True] * 4
 
 
 ANYTHING = st.one_of(st.none(), st.integers(), st.text(), st.binary(), st.floats(), st.booleans())
@@ -443,9 +468,17 @@ def test_cuda_versions(number: int | None, shown: str) -> None:
 
 
 def test_the_binding_has_every_name_that_is_used() -> None:
-    names = {name.removeprefix("do_") for name in vars(Binding) if name.startswith("do_nvml")}
+    names = {name.removeprefix("do_") for name in vars(Binding) if name.startswith("do_")}
     names |= {"NVMLError", "NVMLLibraryMismatchError", "NVML_ERROR_LIBRARY_NOT_FOUND"}
-    names |= {"nvmlMemory_v2", "c_void_p", "CDLL", "nvmlLib", "_nvmlGetFunctionPointer_cache"}
+    names |= {
+        "nvmlMemory_v2",
+        "c_void_p",
+        "c_uint",
+        "byref",
+        "CDLL",
+        "nvmlLib",
+        "_nvmlGetFunctionPointer_cache",
+    }
     assert [name for name in sorted(names) if not hasattr(pynvml, name)] == []
     codes = ("UNINITIALIZED", "DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND", "LIB_RM_VERSION_MISMATCH")
     assert {getattr(pynvml, "NVML_ERROR_" + code) for code in codes} == FATAL

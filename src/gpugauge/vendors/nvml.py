@@ -21,7 +21,8 @@ from gpugauge.vendors.nvml_values import (
 
 DEVICES_LIMIT = 128
 """Of GPUs, and of MIG instances of one: a larger count is a lie."""
-PROCESSES_LIMIT = 16384
+SIMULATED = "-simulated"
+"""How the driver version of this project's simulated NVML ends; NVIDIA's are digits and dots."""
 
 # nvml.h: nvmlReturn_t after which a new session is needed.
 _UNINITIALIZED, _DRIVER_NOT_LOADED, _LIBRARY_NOT_FOUND, _VERSIONS_DIFFER = 1, 9, 12, 18
@@ -88,15 +89,17 @@ class NvmlInventory:
         count = self._api.nvmlDeviceGetCount()
         if not 0 <= count <= DEVICES_LIMIT:
             return Inventory((), "", "", error=f"NVML counts {count} devices.")
+        answer = self._questions.ask("nvmlSystemGetDriverVersion")
+        driver = "" if answer is None else text(answer)
         devices: list[Device] = []
         for index in range(count):
             devices += self._gpu(index)
-        driver = self._questions.ask("nvmlSystemGetDriverVersion")
-        version = self._questions.ask("nvmlSystemGetCudaDriverVersion_v2")
+        if driver.endswith(SIMULATED):
+            devices = [replace(device, simulated=True) for device in devices]
         return Inventory(
             tuple(devices),
-            driver_version="" if driver is None else text(driver),
-            cuda_version=cuda_version(version),
+            driver_version=driver,
+            cuda_version=cuda_version(self._questions.ask("nvmlSystemGetCudaDriverVersion_v2")),
         )
 
     def _gpu(self, index: int) -> list[Device]:
@@ -126,7 +129,6 @@ class NvmlInventory:
             utilization_ratio=None,
             compute_mode=UNKNOWN,
             processes=None,
-            simulated=self._library.simulated,
         )
 
     def _device(self, handle: Any, index: int) -> Device:
@@ -144,7 +146,6 @@ class NvmlInventory:
             memory_reserved_bytes=reserved,
             utilization_ratio=ratio(getattr(utilization, "gpu", None)),
             compute_mode=COMPUTE_MODES.get(ask("nvmlDeviceGetComputeMode", handle), UNKNOWN),
-            simulated=self._library.simulated,
         )
 
     def _memory(self, handle: Any) -> tuple[int | None, int | None, int | None]:
@@ -164,14 +165,12 @@ class NvmlInventory:
         """Return the processes on a device with their MIG instance, None where NVML is silent."""
         found: dict[int, tuple[DeviceProcess, tuple[int, int] | None]] = {}
         for kind, name in _LISTS:
-            entries = self._questions.ask(name, handle)
-            if entries is None:
-                entries = self._questions.ask(name + "_v2", handle)
+            entries = self._questions.processes(name, handle)
             if entries is None:
                 if kind == "compute":
                     return None
                 continue
-            for entry in entries[:PROCESSES_LIMIT]:
+            for entry in entries:
                 one = process(entry, kind)
                 if one is None:
                     continue

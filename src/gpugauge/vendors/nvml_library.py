@@ -20,9 +20,6 @@ from typing import Any
 
 NAME = "libnvidia-ml.so.1"
 
-SIMULATED_MARK = "gpugauge_simulated_driver"
-"""A function that only the simulated libraries of this project export."""
-
 
 class NvmlLibrary:
     """The library behind the binding: at most one at a time in a process."""
@@ -42,11 +39,6 @@ class NvmlLibrary:
     def opened(self) -> bool:
         """Whether the library is initialized."""
         return self._opened
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the loaded library is the simulated one of this project."""
-        return hasattr(self._api.nvmlLib, SIMULATED_MARK)
 
     def open(self) -> None:
         """Load and initialize the library, once.

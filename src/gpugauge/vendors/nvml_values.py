@@ -8,6 +8,8 @@ from typing import Any
 from gpugauge.model.device import DeviceProcess
 
 TEXT_LIMIT = 128
+PROCESSES_LIMIT = 16384
+"""Of one list: a larger count is a lie."""
 NOT_AVAILABLE = (1 << 32) - 1
 """nvml.h: an instance id of a process that is in no MIG instance."""
 _MEMORY_LIMIT_BYTES = 1 << 60
@@ -47,10 +49,30 @@ class Questions:
             if error.value in self._fatal:
                 raise
             return None
-        except (self._api.NVMLLibraryMismatchError, ValueError, OverflowError, MemoryError):
-            # A driver older than the binding; a text that is none; a count of
-            # processes that no array can hold.
+        except (self._api.NVMLLibraryMismatchError, ValueError):
+            # A driver older than the binding, or a text that is none.
             return None
+
+    def processes(self, name: str, handle: Any) -> list[Any] | None:
+        """Return a list of processes by its newest name, None where NVML refuses or lies.
+
+        The binding makes an array of as many entries as NVML counts, so the
+        count is looked at first.
+
+        Raises:
+            NVMLError: With a code that says the whole session is dead.
+        """
+        for version in ("_v3", "_v2"):
+            function = self.ask("_nvmlGetFunctionPointer", name + version)
+            if function is None:
+                continue
+            count = self._api.c_uint(0)
+            function(handle, self._api.byref(count), None)
+            if count.value > PROCESSES_LIMIT:
+                return None
+            answer: list[Any] | None = self.ask(name + version, handle)
+            return None if answer is None else answer[:PROCESSES_LIMIT]
+        return None
 
 
 def text(value: Any) -> str:
