@@ -17,7 +17,6 @@ import re
 import resource
 import stat
 import sys
-from pathlib import Path
 from typing import Any
 
 from gpugauge.codec.elf import Elf
@@ -30,7 +29,6 @@ ADDRESS_SPACE_BYTES = 256 * 1024 * 1024
 CPU_SECONDS = 2
 NOBODY = 65534
 REQUEST_LIMIT_BYTES = 256 * 1024
-_SMALL_FILE_BYTES = 4096
 
 
 class Refused(Exception):
@@ -121,7 +119,7 @@ def _open(path: str, pid: int, device: list[int] | None) -> int:
     O_PATH opens no file: the type of the file system is known before it is asked.
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    number = mounts.parse_mount_number(_small(f"/proc/self/fdinfo/{handle}"))
+    number = mounts.parse_mount_number(_read(f"/proc/self/fdinfo/{handle}"))
     visible = _mounts("self") + (_mounts(str(pid)) if pid else ())
     kind = mounts.file_system(visible, number, (device[0], device[1]) if device else None)
     if kind is None:
@@ -136,15 +134,24 @@ def _open(path: str, pid: int, device: list[int] | None) -> int:
 
 def _mounts(pid: str) -> tuple[mounts.Mount, ...]:
     try:
-        with Path(f"/proc/{pid}/mountinfo").open("rb") as file:
-            return mounts.parse_mountinfo(file.read(mounts.MOUNTINFO_LIMIT_BYTES))
+        return mounts.parse_mountinfo(_read(f"/proc/{pid}/mountinfo"))
     except OSError:
         return ()
 
 
-def _small(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        return file.read(_SMALL_FILE_BYTES)
+def _read(path: str) -> bytes:
+    """A file of /proc, which gives a page at a time."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = bytearray()
+        while len(text) < mounts.MOUNTINFO_LIMIT_BYTES:
+            chunk = os.read(descriptor, 65536)
+            if not chunk:
+                break
+            text += chunk
+        return bytes(text)
+    finally:
+        os.close(descriptor)
 
 
 def _file_id(descriptor: int, view: mmap.mmap) -> list[int]:
@@ -167,5 +174,4 @@ def _file_id(descriptor: int, view: mmap.mmap) -> list[int]:
 
 
 def _own_maps() -> list[bytes]:
-    with Path("/proc/self/maps").open("rb") as file:
-        return file.read(mounts.MOUNTINFO_LIMIT_BYTES).split(b"\n")
+    return _read("/proc/self/maps").split(b"\n")

@@ -128,7 +128,7 @@ class Inspector:
         source = str(Path(gpugauge.__file__).parents[1])
         try:
             child = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, source],
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, source],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
