@@ -115,7 +115,11 @@ class _Writer:
         names = (*metric.labels, *self._more_names)
         counted = metric.labels[: len(WORKLOAD)] == WORKLOAD
         family = _FAMILIES[metric.kind](metric.full_name, metric.help, labels=names)
+        seen: set[Labels] = set()
         for labels, value in metric.samples(self._view):
+            if labels in seen:  # two devices that NVML lost are both `unknown`
+                continue
+            seen.add(labels)
             size = HISTOGRAM_SERIES if isinstance(value, Distribution) else 1
             if not counted or self._view.budget.room(labels[: len(WORKLOAD)], size):
                 self._add(metric, family, labels, value)

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from gpugauge.attribution.names import clean
 from gpugauge.export.metric import BUCKET_INDEXES, Distribution, Labels, Sampler, Value
-from gpugauge.export.view import View, device_labels, owner_labels
+from gpugauge.export.view import View, device_labels, labels_of, owner_labels
 from gpugauge.model.abi import HISTOGRAM_FIRST_LOG2, HISTOGRAM_STEP_LOG2, Cause, Loss, Slot
 from gpugauge.model.device import Device
 from gpugauge.model.process import Histogram, Memory, Operation
@@ -187,7 +187,7 @@ def device_use(value: Callable[[DeviceUse], Iterable[Part]]) -> Sampler:
 def device(value: Callable[[Device], float | None]) -> Sampler:
     """Return a sampler over devices, absent where NVML does not say."""
     return lambda view: (
-        (device_labels(view.snapshot, entry.uuid), found)
+        (labels_of(entry), found)
         for entry in view.snapshot.devices
         if (found := value(entry)) is not None
     )
@@ -200,7 +200,7 @@ def device_info(view: View) -> Iterable[Part]:
         rest = (entry.uuid, entry.pci_bus_id, entry.compute_mode)
         mig = (entry.mig_profile, entry.mig_parent_uuid)
         labels = (*rest, *mig, snapshot.driver_version, snapshot.cuda_version)
-        yield device_labels(snapshot, entry.uuid) + tuple(map(clean, labels)), 1.0
+        yield labels_of(entry) + tuple(map(clean, labels)), 1.0
 
 
 def workload_info(view: View) -> Iterable[Part]:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from gpugauge.attribution.names import clean
 from gpugauge.export.budget import Admission, SeriesBudget
 from gpugauge.export.merge import merge_hosts, merge_series, merge_times
+from gpugauge.model.device import Device
 from gpugauge.model.snapshot import Entitlement, HostContext, OwnerTime, Series, Snapshot
 from gpugauge.model.workload import UNKNOWN, Owner
 
@@ -66,11 +67,16 @@ def owner_labels(owner: Owner) -> OwnerLabels:
     )
 
 
+def labels_of(device: Device) -> tuple[str, str, str]:
+    """Return the values of the DEVICE labels of one that NVML lists."""
+    return clean(device.uuid) or UNKNOWN, str(device.index), clean(device.model)
+
+
 def device_labels(snapshot: Snapshot, gpu_uuid: str) -> tuple[str, str, str]:
     """Return the values of the DEVICE labels; a device that NVML does not list is unknown."""
     for device in snapshot.devices:
         if device.uuid == gpu_uuid:
-            return clean(device.uuid), str(device.index), clean(device.model)
+            return labels_of(device)
     return clean(gpu_uuid) or UNKNOWN, UNKNOWN, UNKNOWN
 
 
