@@ -6,6 +6,7 @@ Usage: python -m sim.build OUT [--shape push|je]
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -63,6 +64,31 @@ def build(out_dir: Path | str, shape: str = "push") -> Path:
             _run([*FLAGS, str(SOURCES / name), "-o", str(program), "-ldl"])
             program.replace(out / program.name)
     return out / "libcuda.so.1"
+
+
+def cached(shape: str = "push") -> Path:
+    """Return libcuda.so.1 of the present sources, built at most once per user and machine.
+
+    For tests: many of them share one library. Each caller that needs an inode of its own copies
+    the file or calls build().
+    """
+    digest = hashlib.sha256(shape.encode())
+    for path in sorted([*SOURCES.iterdir(), *SOURCES.parent.glob("*.py")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = Path(tempfile.gettempdir()) / f"gpugauge-sim-{os.getuid()}"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user: remove it, or set TMPDIR")
+    target = folder / f"{shape}-{digest.hexdigest()[:16]}"
+    if not target.exists():
+        fresh = Path(tempfile.mkdtemp(dir=folder))
+        fresh.chmod(0o755)
+        build(fresh, shape)
+        try:
+            fresh.rename(target)
+        except OSError:  # another test run was faster
+            shutil.rmtree(fresh)
+    return target / "libcuda.so.1"
 
 
 def _link(work: Path, soname: str, sources: list[Path]) -> Path:

@@ -77,6 +77,7 @@ JE = """\
 """
 
 TAIL = """\
+\t.section .text.closed,"ax",@progbits
 .Lclosed:
 \tud2
 \t.bss
@@ -100,7 +101,7 @@ def assembly(symbols: list[str], shape: str) -> str:
             + f".Lenter{index}:\n\tmov ${index}, %r11d\n\tjmp sim_dispatch\n"
             + f"\t.data\n\t.balign 8\n.Lslot{index}:\n\t.quad .Lenter{index}\n"
         )
-    return "".join(parts) + "\t.text\n" + TAIL
+    return "".join(parts) + TAIL
 
 
 def table(symbols: list[str]) -> str:

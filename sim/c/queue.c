@@ -40,10 +40,9 @@ void queue_complete(u32 number, u64 seq)
 {
 	struct sim_channel *channel = &sim->channels[number];
 	struct sim_item *item = device_item(number, seq);
-	u64 now = now_ns();
 
 	state_lock();
-	device_advance_all(now);
+	device_advance_all(now_ns());
 	if (channel->used && !item->done_ns) {
 		item->kind = ITEM_MARK;
 		item->remaining_ns = 0;
@@ -73,7 +72,7 @@ static void push(struct stream *stream, u32 kind, u64 duration_ns, u64 now, u64 
 	struct sim_item *item = device_item(stream->context->channel, channel->tail);
 
 	*item = (struct sim_item){
-		.remaining_ns = duration_ns ? duration_ns : 1,
+		.remaining_ns = duration_ns,
 		.stream = stream->id,
 		.kind = kind,
 		.wait_channel = wait[0],
