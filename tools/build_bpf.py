@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,8 @@ FLAGS = (
     "-fno-stack-protector",
     "-fno-ident",
 )
+
+SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
 def compiler(prefer: str = "") -> list[str]:
@@ -69,15 +72,33 @@ def compile_object(source: Path, target: Path, architecture: str, prefer: str = 
         str(partial),
     ]
     subprocess.run(command, check=True, cwd=ROOT)
-    _strip(partial)
+    partial.write_bytes(strip(partial.read_bytes()))
     partial.replace(target)  # a reader never sees half an object
 
 
-def _strip(target: Path) -> None:
-    """Drop DWARF where a tool for that is at hand; BTF stays."""
-    strip = shutil.which("llvm-strip")
-    if strip:
-        subprocess.run([strip, "-g", str(target)], check=True)
+def strip(data: bytes) -> bytes:
+    """Return an object without the bytes of DWARF; BTF, symbols and numbers of sections stay.
+
+    Done here because llvm-strip is not everywhere and zig's own takes no BPF objects.
+    """
+    (table,) = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    rows = [list(SECTION.unpack_from(data, table + SECTION.size * n)) for n in range(count)]
+    out = bytearray(data[:64])
+    strings = rows[names][4]
+    for row in rows:
+        begin = strings + row[0]
+        name = data[begin : data.index(b"\0", begin)]
+        if name.startswith((b".debug", b".rel.debug", b".rel.BTF", b".llvm")):
+            row[1:] = [0] * 9
+        no_bits = row[1] == 8
+        out += bytes(-len(out) % max(1, row[8]))
+        content = b"" if no_bits else data[row[4] : row[4] + row[5]]
+        row[4] = len(out)
+        out += content
+    out += bytes(-len(out) % 8)
+    struct.pack_into("<Q", out, 40, len(out))
+    return bytes(out) + b"".join(SECTION.pack(*row) for row in rows)
 
 
 def build(prefer: str = "") -> list[Path]:
