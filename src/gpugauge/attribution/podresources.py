@@ -123,7 +123,13 @@ class KubeletClient:
         try:
             answer = self._call(messages, "List", "ListPodResources")
         except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and self._allocations.ready:
+            exhausted = error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            if exhausted and "larger than max" in (error.details() or ""):
+                # gRPC's own word, on this side, for an answer above the limit.
+                raise UnavailableError(
+                    f"The kubelet's answer exceeds {ANSWER_LIMIT_BYTES >> 20} MiB."
+                ) from None
+            if exhausted and self._allocations.ready:
                 return  # it limits the rate: the last answer stays right for a while
             raise UnavailableError(
                 f"The kubelet does not answer ({error.code().name}).",

@@ -160,7 +160,7 @@ class FakeApiServer:
         }
         config = {
             "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": f"{scheme}://127.0.0.1:{self.port}"}}],
+            "clusters": [{"name": "c", "cluster": cluster}],
             "users": [{"name": "u", "user": {"tokenFile": str(folder / "token")}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         }
