@@ -153,6 +153,13 @@ def test_mutations_of_a_library_are_read_or_refused() -> None:
     assert refused > 50
 
 
+@pytest.mark.long
+def test_ten_thousand_mutations_of_a_library_are_read_or_refused() -> None:
+    read, refused = outcomes(10_007, seed=2)
+    assert read > 1000
+    assert refused > 1000
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_are_refused(image: bytes) -> None:
     with pytest.raises(ForeignDataError):
