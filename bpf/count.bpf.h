@@ -123,8 +123,8 @@ INLINE __u64 learn_issue(struct process *process, __u32 slot, __u64 duration_ns,
 	return known;
 }
 
-/* Add the row of an ended thread to its process. */
-INLINE void counts_merge(__u32 process_number, __u32 tid, __u32 place)
+/* Add the row of an ended thread to its process. Returns 0 always. */
+ONCE int counts_merge(__u32 process_number, __u32 tid, __u32 place)
 {
 	struct counts_key from_key = { .id = tid, .place = place };
 	struct counts_key to_key = { .id = process_number, .place = place };
@@ -133,17 +133,17 @@ INLINE void counts_merge(__u32 process_number, __u32 tid, __u32 place)
 	__u32 zero = 0;
 
 	if (!from)
-		return;
+		return 0;
 	if (!to) {
 		to = map_lookup(&zero_counts, &zero);
 		if (!to)
-			return;
+			return 0;
 		/* Another thread of the process may have made it: then this fails, harmlessly. */
 		map_update(&process_counts, &to_key, to, UPDATE_NOEXIST);
 		to = map_lookup(&process_counts, &to_key);
 		if (!to) {
 			lost(LOSS_COUNTS_FULL);
-			return;
+			return 0;
 		}
 		to->process_number = process_number;
 	}
@@ -155,6 +155,7 @@ INLINE void counts_merge(__u32 process_number, __u32 tid, __u32 place)
 		if (add[i])
 			ADD(sum[i], add[i]);
 	map_delete(&thread_counts, &from_key);
+	return 0;
 }
 
 /* A thread ended: its rows go to the process. */

@@ -84,10 +84,10 @@ INLINE void act_at_entry(struct registers *ctx, struct process *process, struct 
 		free_begins(process, thread, COOKIE_FIELD(cookie, FAMILY));
 		break;
 	case ACTION_MEM_RELEASE:
-		handle_change(process, thread->open_pointer, -HANDLE_REFERENCE);
+		handle_change(process->number, thread->open_pointer, -HANDLE_REFERENCE);
 		break;
 	case ACTION_MEM_UNMAP:
-		range_unmapped(process, thread->open_pointer, register_argument(ctx, 2));
+		range_unmapped(process->number, thread->open_pointer, register_argument(ctx, 2));
 		break;
 	case ACTION_MEM_MAP:
 		thread->open_bytes = register_argument(ctx, 2);
@@ -206,7 +206,7 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		range_mapped(process, thread);
 		break;
 	case ACTION_MEM_RETAIN:
-		handle_change(process, result_handle(thread->open_pointer), HANDLE_REFERENCE);
+		handle_change(process->number, result_handle(thread->open_pointer), HANDLE_REFERENCE);
 		break;
 	case ACTION_MEM_IMPORT:
 		/* Another process requested it. */
@@ -228,7 +228,7 @@ INLINE void act_at_failure(struct process *process, struct thread *thread, __u64
 	if (action == ACTION_FREE)
 		free_failed(process, thread);
 	else if (action == ACTION_MEM_RELEASE)
-		handle_change(process, thread->open_pointer, HANDLE_REFERENCE);
+		handle_change(process->number, thread->open_pointer, HANDLE_REFERENCE);
 	else if (action == ACTION_MEM_CREATE)
 		allocation_returned(process, thread, FAMILY_VIRTUAL, SIZE_ARG, 1);
 }

@@ -11,6 +11,11 @@
 
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
+/*
+ * Checked by the verifier once, by itself, and not at each place and state it is
+ * called from: for code with loops. Takes numbers only.
+ */
+#define ONCE __attribute__((noinline))
 #define NULL ((void *)0)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

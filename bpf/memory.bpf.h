@@ -19,11 +19,11 @@ INLINE __u32 address_space(__u32 family)
 	return family == FAMILY_MANAGED || family == FAMILY_POOL ? FAMILY_DEVICE : family;
 }
 
-INLINE struct allocation_key allocation_key_of(struct process *process, __u32 family,
+INLINE struct allocation_key allocation_key_of(__u32 process_number, __u32 family,
 					       __u64 address)
 {
 	struct allocation_key key = {
-		.process_number = process->number,
+		.process_number = process_number,
 		.family = address_space(family),
 		.address = address,
 	};
@@ -31,10 +31,10 @@ INLINE struct allocation_key allocation_key_of(struct process *process, __u32 fa
 	return key;
 }
 
-INLINE struct memory *memory_find(struct process *process, __u32 context, __u32 family)
+INLINE struct memory *memory_find(__u32 process_number, __u32 context, __u32 family)
 {
 	struct memory_key key = {
-		.process_number = process->number,
+		.process_number = process_number,
 		.context = context,
 		.family = family,
 	};
@@ -68,9 +68,10 @@ INLINE void memory_add(struct memory *row, __u64 bytes)
 	raise_time(&row->peak_bytes, now);
 }
 
-INLINE void memory_drop(struct process *process, struct allocation *allocation)
+INLINE void memory_drop(__u32 process_number, struct allocation *allocation)
 {
-	struct memory *row = memory_find(process, allocation->context, allocation->family);
+	struct memory *row =
+		memory_find(process_number, allocation->context, allocation->family);
 
 	if (!row || row->dead)
 		return;
@@ -82,7 +83,7 @@ INLINE void memory_drop(struct process *process, struct allocation *allocation)
 INLINE void allocation_add(struct process *process, struct thread *thread, __u32 family,
 			   __u64 address, __u64 bytes)
 {
-	struct allocation_key key = allocation_key_of(process, family, address);
+	struct allocation_key key = allocation_key_of(process->number, family, address);
 	struct allocation *old = map_lookup(&allocations, &key);
 	struct allocation fresh = {
 		.bytes = bytes,
@@ -97,7 +98,7 @@ INLINE void allocation_add(struct process *process, struct thread *thread, __u32
 	if (!row)
 		return;
 	if (old) {
-		memory_drop(process, old);
+		memory_drop(process->number, old);
 		lost(LOSS_POINTER_REPLACED);
 	}
 	if (map_update(&allocations, &key, &fresh, UPDATE_ANY)) {
@@ -140,7 +141,7 @@ INLINE void allocation_returned(struct process *process, struct thread *thread, 
 /* At entry of a free. What was removed is kept in the thread for a failed one. */
 INLINE void free_begins(struct process *process, struct thread *thread, __u32 family)
 {
-	struct allocation_key key = allocation_key_of(process, family, thread->open_pointer);
+	struct allocation_key key = allocation_key_of(process->number, family, thread->open_pointer);
 	struct allocation *row;
 
 	thread->open_second = 0;
@@ -155,7 +156,7 @@ INLINE void free_begins(struct process *process, struct thread *thread, __u32 fa
 
 	if (map_delete(&allocations, &key))
 		return; /* another thread was faster */
-	memory_drop(process, &copy);
+	memory_drop(process->number, &copy);
 	thread->open_bytes = copy.bytes;
 	thread->open_context = copy.context;
 	thread->open_place = copy.place;
@@ -167,7 +168,7 @@ INLINE void free_failed(struct process *process, struct thread *thread)
 	if (!thread->open_second)
 		return;
 	__u32 family = thread->open_second - 1;
-	struct memory *row = memory_find(process, thread->open_context, family);
+	struct memory *row = memory_find(process->number, thread->open_context, family);
 
 	allocation_add(process, thread, family, thread->open_pointer, thread->open_bytes);
 	if (row) {
@@ -178,29 +179,30 @@ INLINE void free_failed(struct process *process, struct thread *thread)
 }
 
 /* Change {maps, references} of a handle; the last of both frees it. */
-INLINE void handle_change(struct process *process, __u64 handle, __u64 change)
+ONCE int handle_change(__u32 process_number, __u64 handle, __u64 change)
 {
-	struct allocation_key key = allocation_key_of(process, FAMILY_VIRTUAL, handle);
+	struct allocation_key key = allocation_key_of(process_number, FAMILY_VIRTUAL, handle);
 	struct allocation *row = map_lookup(&allocations, &key);
 
 	if (!row) {
 		lost(LOSS_POINTER_UNKNOWN);
-		return;
+		return 0;
 	}
 	__u64 *word = (__u64 *)&row->references;
 
 	if (ADD(*word, change) + change)
-		return;
+		return 0;
 	struct allocation copy = *row;
 
 	map_delete(&allocations, &key);
-	memory_drop(process, &copy);
+	memory_drop(process_number, &copy);
+	return 0;
 }
 
 INLINE void range_mapped(struct process *process, struct thread *thread)
 {
 	struct allocation_key key =
-		allocation_key_of(process, FAMILY_RANGE, thread->open_pointer);
+		allocation_key_of(process->number, FAMILY_RANGE, thread->open_pointer);
 	struct allocation range = {
 		.bytes = thread->open_bytes,
 		.handle = thread->open_second,
@@ -211,31 +213,32 @@ INLINE void range_mapped(struct process *process, struct thread *thread)
 		lost(LOSS_ALLOCATIONS_FULL);
 		return;
 	}
-	handle_change(process, thread->open_second, HANDLE_MAP);
+	handle_change(process->number, thread->open_second, HANDLE_MAP);
 }
 
 /* At entry of an unmap of [start, start + bytes): one or several mapped ranges. */
-INLINE void range_unmapped(struct process *process, __u64 start, __u64 bytes)
+ONCE int range_unmapped(__u32 process_number, __u64 start, __u64 bytes)
 {
 	__u64 at = start;
 
 	for (int i = 0; i < RANGES_PER_UNMAP; i++) {
-		struct allocation_key key = allocation_key_of(process, FAMILY_RANGE, at);
+		struct allocation_key key = allocation_key_of(process_number, FAMILY_RANGE, at);
 		struct allocation *range = map_lookup(&allocations, &key);
 
 		if (!range) {
 			lost(LOSS_POINTER_UNKNOWN);
-			return;
+			return 0;
 		}
 		__u64 handle = range->handle, length = range->bytes;
 
 		map_delete(&allocations, &key);
-		handle_change(process, handle, -HANDLE_MAP);
+		handle_change(process_number, handle, -HANDLE_MAP);
 		at += length;
 		if (at >= start + bytes || !length)
-			return;
+			return 0;
 	}
 	lost(LOSS_POINTER_UNKNOWN);
+	return 0;
 }
 
 #endif

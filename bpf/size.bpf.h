@@ -148,21 +148,23 @@ INLINE bool size_array_2d(__u64 at, __u64 *bytes)
 	return *bytes != 0;
 }
 
-INLINE bool size_batch(__u64 at, __u64 count, __u64 *bytes)
+#define BATCH_UNREADABLE (~0ull)
+
+/* The sum of `count` sizes, or BATCH_UNREADABLE. */
+ONCE __u64 size_batch(__u64 at, __u64 count)
 {
 	__u64 sum = 0, one;
 
 	if (count > BATCH_MAX)
-		return false;
+		return BATCH_UNREADABLE;
 	for (__u32 i = 0; i < BATCH_MAX; i++) {
 		if (i >= count)
 			break;
 		if (!read_user(&one, sizeof(one), at + 8 * (__u64)i))
-			return false;
+			return BATCH_UNREADABLE;
 		sum += one;
 	}
-	*bytes = sum;
-	return true;
+	return sum;
 }
 
 /* The size of a call. False: it could not be read, and is unknown. */
@@ -197,7 +199,11 @@ INLINE bool call_size(struct registers *ctx, __u64 cookie, __u64 *bytes, __u32 *
 	case SIZE_BATCH:
 		if (!argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG) + 1, &second))
 			return false;
-		return size_batch(first, second, bytes);
+		*bytes = size_batch(first, second);
+		if (*bytes != BATCH_UNREADABLE)
+			return true;
+		*bytes = 0;
+		return false;
 	default:
 		return false;
 	}

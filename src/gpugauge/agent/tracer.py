@@ -30,7 +30,7 @@ TRACEPOINTS = {
 NO_ROW = 0
 """Cookie of the canary: the programs do nothing for it."""
 PROGRAMS = {
-    Mode.SESSION: ("call_session", "enter_multi"),
+    Mode.SESSION: ("call_session",),
     Mode.MULTI: ("enter_multi", "leave_multi"),
     Mode.PERF: ("enter_perf", "leave_perf"),
 }
@@ -171,7 +171,8 @@ class Tracer:
     def _set(self) -> ProgramSet:
         programs = self.loaded.programs
         if self.mode is Mode.SESSION:
-            return ProgramSet(entry=programs["enter_multi"], both=programs["call_session"])
+            # Where an entry wants no return, the program says so at each hit.
+            return ProgramSet(entry=programs["call_session"], both=programs["call_session"])
         entry, leave = PROGRAMS[self.mode]
         return ProgramSet(entry=programs[entry], exit=programs[leave])
 
