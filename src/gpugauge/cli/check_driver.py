@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gpugauge.agent.hosts import file_id, host_root
 from gpugauge.cli.check_line import Line, State
+from gpugauge.discovery.host import find_host_drivers, loaded_driver_version
 from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames
+from gpugauge.discovery.names import clean
 from gpugauge.discovery.scan import ProcScanner
 from gpugauge.errors import GpugaugeError
 from gpugauge.model.device import Inventory
@@ -25,6 +29,8 @@ SHOWN = 3
 def library_lines(settings: Settings) -> Iterator[Line]:
     """Yield a line for each driver library of this node."""
     found = list(libraries(settings))
+    names = [(vendor, Path(path).name) for vendor, path, _ in found]
+    yield from version_lines(loaded_driver_version(), (v.library_version(n) for v, n in names))
     for vendor, path, shown in found:
         yield library_line(vendor, path, shown)
     if not found:
@@ -37,17 +43,40 @@ def library_lines(settings: Settings) -> Iterator[Line]:
 
 
 def libraries(settings: Settings) -> Iterator[tuple[Vendor, str, str]]:
-    """Yield (vendor, path, path as shown): those of the settings, else those that are mapped."""
+    """Yield (vendor, path, path as shown).
+
+    Those that the settings name and no others; else the host's, and those that processes map.
+    """
     for vendor in VENDORS:
         if settings.attach.libraries:
-            named = (path for path in settings.attach.libraries)
-            yield from ((vendor, p, p) for p in named if vendor.is_library(Path(p).resolve().name))
+            yield from ((vendor, os.path.realpath(p), p) for p in settings.attach.libraries)
             continue
+        seen = set()
+        for host in find_host_drivers(vendor, settings.attach.driver_roots, host_root()):
+            seen.add(file_id(host.path))
+            yield vendor, host.path, host.path
         scan = ProcScanner(LibraryNames(vendor.library_patterns)).scan()
-        for users in scan.users().values():
+        for mapped, users in scan.users().items():
             found, mapping = users[0]
-            path = f"/proc/{found.pid}/map_files/{mapping.map_files_name}"
-            yield vendor, path, mapping.path
+            if mapped not in seen:
+                path = f"/proc/{found.pid}/map_files/{mapping.map_files_name}"
+                yield vendor, path, mapping.path
+
+
+def version_lines(loaded: str, versions: Iterable[str]) -> Iterator[Line]:
+    """Yield a line about the driver that Linux has loaded, beside the libraries found."""
+    if not loaded:
+        yield Line(
+            State.WARN, "driver", "Linux has no NVIDIA driver loaded.", "Load it: modprobe nvidia."
+        )
+        return
+    others = sorted({version for version in versions if version not in ("", loaded)})
+    if others:
+        told = f"Linux has {loaded} loaded, and there is a library of {_some(others)}."
+        remedy = "Programs that take that library fail until both are of one version: reboot."
+        yield Line(State.WARN, "driver", told, remedy)
+    else:
+        yield Line(State.OK, "driver", loaded)
 
 
 def library_line(vendor: Vendor, path: str, shown: str) -> Line:
@@ -55,7 +84,9 @@ def library_line(vendor: Vendor, path: str, shown: str) -> Line:
     try:
         library = Inspector(vendor).inspect(path, shown_path=shown).library
     except GpugaugeError as error:
-        return Line(State.FAILED, "driver library", f"{shown}: {error.sentence}", error.next_step)
+        return Line(
+            State.FAILED, "driver library", f"{clean(shown)}: {error.sentence}", error.next_step
+        )
     return sites_line(library)
 
 

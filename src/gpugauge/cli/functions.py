@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpugauge.discovery.inspect import Inspector
-from gpugauge.errors import EXIT_FOUND, EXIT_OK, SettingError
+from gpugauge.discovery.names import clean
+from gpugauge.errors import EXIT_FOUND, EXIT_OK, ForeignDataError, SettingError
 from gpugauge.model.function import Function
 from gpugauge.model.library import Library, Site, SiteKind
 from gpugauge.vendors import VENDORS, Vendor
@@ -36,7 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_OK
     path = Path(arguments.library).resolve()
     vendor = vendor_of(path.name)
-    library = Inspector(vendor).inspect(str(path), shown_path=arguments.library).library
+    try:
+        library = Inspector(vendor).inspect(str(path), shown_path=arguments.library).library
+    except ForeignDataError as error:
+        raise ForeignDataError(
+            f"{clean(arguments.library)} cannot be traced: {error.sentence}",
+            error.next_step or "Give the driver's own library, whole and not stripped of .dynsym.",
+        ) from error
     _print(rows(library), arguments.json)
     for name in library.unknown_symbols if not arguments.json else ():
         print(f"{name}: exported, and in no row of the table")

@@ -27,7 +27,8 @@ from gpugauge.export.metrics import METRICS
 from gpugauge.export.rising import Rising
 from gpugauge.export.samples import BUCKET_BOUNDS
 from gpugauge.export.text import TextWriter
-from gpugauge.export.view import Finding, View, make_view
+from gpugauge.export.view import View, make_view
+from gpugauge.model.finding import Finding
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.settings import SeriesSettings
 

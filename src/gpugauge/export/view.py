@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from gpugauge.attribution.names import clean
 from gpugauge.export.budget import Admission, SeriesBudget
 from gpugauge.export.merge import merge_hosts, merge_series, merge_times
 from gpugauge.model.device import Device
+from gpugauge.model.finding import Finding
 from gpugauge.model.snapshot import Entitlement, HostContext, OwnerTime, Series, Snapshot
 from gpugauge.model.workload import UNKNOWN, Owner
 
@@ -18,22 +19,6 @@ OTHER: OwnerLabels = ("other", "other", "other", "other", "other")
 """The owner of what the series budget has no room for."""
 
 _Part = TypeVar("_Part", Series, OwnerTime, HostContext, Entitlement)
-
-
-class Finding(Protocol):
-    """What export needs to know of a finding of the diagnosis."""
-
-    @property
-    def rule(self) -> str: ...  # noqa: D102
-
-    @property
-    def severity(self) -> str: ...  # noqa: D102
-
-    @property
-    def owner(self) -> Owner | None: ...  # noqa: D102
-
-    @property
-    def gpu_uuid(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
