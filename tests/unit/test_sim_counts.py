@@ -164,7 +164,8 @@ def launch(z, stream):
     shape = [ctypes.c_uint(v) for v in (1, 1, 1, 2, 3, z, 0)]
     return driver.attempt("cuLaunchKernel", function, *shape, stream, zero, zero)
 good = driver.stream()
-codes = [launch(5, good), launch(0, good), launch(171, good), launch(5, ctypes.c_void_p(driver.context.value))]
+wrong = ctypes.c_void_p(driver.context.value)
+codes = [launch(5, good), launch(0, good), launch(171, good), launch(5, wrong)]
 print(json.dumps({"codes": codes}))
 """
     with machine(tmp_path, "je") as device:
