@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gpugauge.discovery.maps import CHUNK_BYTES, LibraryNames, read_mappings
 from gpugauge.discovery.maps import Mapping as LibraryMapping
+from gpugauge.discovery.patience import Patience
 from gpugauge.errors import ForeignDataError
 from gpugauge.model.library import FileId
 
@@ -71,6 +72,7 @@ class ProcScanner:
         names: The driver libraries to look for.
         proc: The mount of the proc file system, of the host's pid namespace.
         device_node_prefixes: Where the vendor's device nodes are.
+        patience: With processes that do not answer.
     """
 
     def __init__(
@@ -78,16 +80,24 @@ class ProcScanner:
         names: LibraryNames,
         proc: str = "/proc",
         device_node_prefixes: tuple[str, ...] = DEVICE_NODE_PREFIXES,
+        patience: Patience | None = None,
     ) -> None:
         self._names = names
         self._proc = proc
         self._device_node_prefixes = device_node_prefixes
+        self._patience = Patience() if patience is None else patience
         self._known: dict[int, Found | None] = {}
         """Every pid seen; None for those of no interest."""
 
     def scan(self) -> Scan:
-        """Read every process."""
-        self._known = {pid: self._read(pid, with_devices=True) for pid in self._pids()}
+        """Read every process.
+
+        Raises:
+            UnavailableError: Too many processes do not answer.
+        """
+        self._known = self._patience.run(
+            lambda: {pid: self._read(pid, with_devices=True) for pid in self._pids()}
+        )
         return self._result()
 
     def update(self, changed: Collection[int] = ()) -> Scan:
@@ -95,18 +105,23 @@ class ProcScanner:
 
         Args:
             changed: Pids named by side-band records: a new mapping, exec or exit.
+
+        Raises:
+            UnavailableError: Too many processes do not answer.
         """
-        pids = self._pids()
+        self._known = self._patience.run(lambda: self._updated(changed))
+        return self._result()
+
+    def _updated(self, changed: Collection[int]) -> dict[int, Found | None]:
         known = self._known
         fresh: dict[int, Found | None] = {}
-        for pid in pids:
+        for pid in self._pids():
             before = known.get(pid)
             if pid not in known or pid in changed or (before and self._reused(before)):
                 fresh[pid] = self._read(pid, with_devices=False, before=before)
             else:
                 fresh[pid] = before
-        self._known = fresh
-        return self._result()
+        return fresh
 
     def _result(self) -> Scan:
         processes = {pid: found for pid, found in self._known.items() if found is not None}
@@ -123,11 +138,14 @@ class ProcScanner:
 
     def _read(self, pid: int, *, with_devices: bool, before: Found | None = None) -> Found | None:
         mappings: tuple[LibraryMapping, ...] = ()
-        problem, too_long = "", False
+        problem, worth_telling = "", False
+        if pid in self._patience.stuck():
+            return Found(pid, start_time(pid, self._proc), (), (), "its maps do not answer")
+        self._patience.at(pid)
         try:
             mappings = self._mappings(f"{self._proc}/{pid}/maps", pid)
         except ForeignDataError as error:
-            problem, too_long = error.sentence, True
+            problem, worth_telling = error.sentence, True
         except (FileNotFoundError, ProcessLookupError):
             return None
         except OSError as error:
@@ -140,7 +158,7 @@ class ProcScanner:
         elif before is not None:
             started = start_time(pid, self._proc)
             nodes = before.device_nodes if before.start_time == started else ()
-        if not mappings and not nodes and not too_long:
+        if not mappings and not nodes and not worth_telling:
             return None
         started = start_time(pid, self._proc) if started < 0 else started
         return Found(pid, started, mappings, nodes, problem) if started >= 0 else None
