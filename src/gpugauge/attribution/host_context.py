@@ -59,8 +59,8 @@ class HostContexts:
     def _one(self, owner: Owner, paths: Mapping[str, str]) -> HostContext:
         if owner.scope is Scope.HOST:
             return HostContext(owner=owner, pressure_ns=_pressure(f"{self._proc}/pressure", ""))
-        v1_cpu, v1_acct = self._folder("cpu", paths), self._folder("cpuacct", paths)
-        v2 = self._folder("", paths) or self._same_name_in_v2(paths)
+        v1_cpu, v1_acct = (self._folders(self._v1.get(c, ""), c, paths) for c in _V1_FOLDERS)
+        v2 = self._folders(self._unified, "", paths)
         if v1_cpu:
             quotas = [quota_v1(folder) for folder in v1_cpu]
             # In nanoseconds on v1.
@@ -85,17 +85,17 @@ class HostContexts:
             pressure_ns=_pressure(v2[0], ".pressure") if v2 else {},
         )
 
-    def _folder(self, controller: str, paths: Mapping[str, str]) -> list[str]:
-        root = self._v1.get(controller) if controller else self._unified
-        path = paths.get(controller, "")
-        return [f"{root}{level}" for level in container_levels(path)] if root and path else []
-
-    def _same_name_in_v2(self, paths: Mapping[str, str]) -> list[str]:
-        path = next((paths[name] for name in ("cpu", "memory", "cpuacct") if name in paths), "")
-        if not (self._unified and path):
-            return []
-        found = [f"{self._unified}{level}" for level in container_levels(path)]
-        return found if found and Path(found[0]).is_dir() else []
+    @staticmethod
+    def _folders(root: str, controller: str, paths: Mapping[str, str]) -> list[str]:
+        """Return the container's folder in one tree, then its pod's; none where it is not."""
+        # The runtime gives a container one name in all trees; which line of /proc has it
+        # differs: on hybrid hosts v2 may name the runtime's service, and of a process that
+        # is gone only the v2 path is known.
+        for name in (controller, "cpu", "memory", "", "cpuacct"):
+            levels = container_levels(paths.get(name, "")) if root else ()
+            if levels and Path(root + levels[0]).is_dir():
+                return [root + level for level in levels]
+        return []
 
 
 def _pressure(prefix: str, suffix: str) -> dict[str, int]:

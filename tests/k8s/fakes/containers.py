@@ -1,0 +1,126 @@
+"""Real containers, by runc, in cgroups named as the kubelet names them.
+
+Needs root and runc. Each container has its own pid, mount, network, IPC and UTS
+namespace; its root holds read-only binds of this machine's programs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+BINDS = ("/bin", "/lib", "/lib64", "/usr", "/sbin")
+
+
+class Container:
+    """One container that runs until `delete`."""
+
+    def __init__(self, folder: Path, container_id: str) -> None:
+        self.folder = folder
+        self.id = container_id
+        self.state = folder / "state"
+
+    def runc(self, *words: str) -> str:
+        """Run runc on this container's own state folder; its output."""
+        command = ["runc", "--root", str(self.state), *words]
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    @property
+    def pid(self) -> int:
+        """The host's pid of the container's first process."""
+        return int(json.loads(self.runc("state", self.id))["pid"])
+
+    def delete(self) -> None:
+        """Kill and remove it, its cgroups with it."""
+        self.runc("delete", "--force", self.id)
+
+
+def run_container(
+    folder: Path,
+    container_id: str,
+    cgroup: str,
+    command: list[str],
+    *,
+    cpu_quota_cores: float | None = None,
+    mounts: list[tuple[Path, str]] | None = None,
+    environment: dict[str, str] | None = None,
+) -> Container:
+    """Start a container in the cgroup `cgroup` (`/kubepods/burstable/podUID/ID`)."""
+    assert shutil.which("runc"), "these tests need runc: apt-get install runc"
+    folder.mkdir(parents=True)
+    root = folder / "root"
+    binds = [(Path(one), one) for one in BINDS if Path(one).exists()] + (mounts or [])
+    for one in ("proc", "dev", "sys", "tmp", *(target.lstrip("/") for _, target in binds)):
+        (root / one).mkdir(parents=True, exist_ok=True)
+    cpu: dict[str, Any] = {"shares": 102}
+    if cpu_quota_cores:
+        cpu |= {"period": 100_000, "quota": int(cpu_quota_cores * 100_000)}
+    # No oomScoreAdj: without CAP_SYS_RESOURCE runc cannot lower it, and fails.
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "args": command,
+            "env": [
+                f"{k}={v}" for k, v in {"PATH": "/usr/bin:/bin", **(environment or {})}.items()
+            ],
+            "cwd": "/",
+            "noNewPrivileges": True,
+        },
+        "root": {"path": str(root), "readonly": False},
+        "hostname": "pod",
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["mode=755"]},
+            *(
+                {
+                    "destination": target,
+                    "type": "bind",
+                    "source": str(source),
+                    "options": ["rbind", "ro"],
+                }
+                for source, target in binds
+            ),
+        ],
+        "linux": {
+            "cgroupsPath": cgroup,
+            "resources": {"cpu": cpu},
+            "namespaces": [{"type": kind} for kind in ("pid", "mount", "network", "ipc", "uts")],
+        },
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    made = Container(folder, container_id)
+    with (folder / "output").open("wb") as output:
+        started = subprocess.run(
+            ["runc", "--root", str(made.state), "run", "--detach", container_id],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            timeout=30,
+            check=False,
+        )
+    assert started.returncode == 0, (folder / "output").read_text()
+    return made
+
+
+def remove_empty_cgroups(path: str) -> None:
+    """Remove a cgroup that tests made, and its empty children, in every hierarchy."""
+    for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()):
+        base = root / path.lstrip("/")
+        if not base.is_dir():
+            continue
+        folders = [one for one in base.rglob("*") if one.is_dir()]
+        for one in [*sorted(folders, key=lambda f: -len(f.parts)), base]:
+            try:
+                one.rmdir()
+            except OSError:
+                continue
