@@ -6,6 +6,7 @@ import logging
 import platform
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 
@@ -55,8 +56,18 @@ def bpf_object() -> bytes:
 class Tracer:
     """Programs, maps and attachments. Attaching is safe from several threads."""
 
-    def __init__(self, settings: Settings, vendor: Vendor = VENDORS[0]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        vendor: Vendor = VENDORS[0],
+        map_entries: Mapping[str, int] | None = None,
+    ) -> None:
         """Load the programs and attach those that follow threads and processes.
+
+        Args:
+            settings: Which mode.
+            vendor: Whose functions.
+            map_entries: Sizes of maps by name, in place of those of bpf/gpu.h.
 
         Raises:
             UnsupportedError: This Linux or these privileges cannot do it.
@@ -68,6 +79,7 @@ class Tracer:
             bpf_object(),
             programs=(*PROGRAMS[self.mode], *TRACEPOINTS),
             rodata=thread_count_offsets(),
+            map_entries=map_entries,
         )
         self._lock = threading.Lock()
         self._rows = {f.symbol: (row, f) for row, f in vendor.numbered()}
@@ -82,7 +94,7 @@ class Tracer:
         self.returns = True
         """False attaches entries alone: return probes were not proved safe here."""
         try:
-            for slot in range(abi.LIMIT_PROCESSES):
+            for slot in range(self.loaded.maps["free_slots"].max_entries):
                 self.loaded.maps["free_slots"].push(slot.to_bytes(4, "little"))
             # Before any probe: a thread row must not outlive its thread.
             for program, tracepoint in TRACEPOINTS.items():
