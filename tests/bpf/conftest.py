@@ -15,15 +15,15 @@ from gpugauge.codec.elf import SECTION_DYNSYM, Elf
 from gpugauge.ebpf.loader import Loaded, load
 
 HERE = Path(__file__).parent
-PLUS = {"push_a": 101, "push_b": 103, "push_c": 107, "jump_a": 109, "jump_b": 113}
+PLUS = {"push_a": 101, "push_b": 103, "push_c": 107, "jump_a": 109, "jump_b": 113, "nap_a": 127}
 JUMP_SITE = 10  # the `je` of the entry shape of older drivers
 
 
-@pytest.fixture(scope="session", params=["clang", "zig"])
-def empty_object(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The counting programs, by each compiler."""
-    target = tmp_path_factory.mktemp("objects") / f"empty.{request.param}.o"
-    build_bpf.compile_object(build_bpf.SOURCES["empty"], target, "x86_64", request.param)
+@pytest.fixture(scope="session")
+def empty_object(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The counting programs."""
+    target = tmp_path_factory.mktemp("objects") / "empty.o"
+    build_bpf.compile_object(build_bpf.SOURCES["empty"], target, "x86_64")
     return target.read_bytes()
 
 
@@ -72,6 +72,19 @@ class Target:
         self._many = self._library.many
         self._many.restype = ctypes.c_long
         self._many.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
+
+    def nap(self, milliseconds: int) -> None:
+        """Make one call that takes this long, and check its answer."""
+        function = self._library.nap_a
+        function.restype = ctypes.c_long
+        function.argtypes = [ctypes.c_long]
+        assert function(milliseconds) == milliseconds + PLUS["nap_a"]
+
+    def code(self, name: str, size: int) -> bytes:
+        """Return the bytes of a function as they are in memory now."""
+        address = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
+        assert address is not None
+        return ctypes.string_at(address, size)
 
     def call(self, name: str, count: int) -> None:
         """Call a function `count` times and check every answer."""

@@ -34,6 +34,23 @@ PUSH_SHAPE(push_c, 107);
 JUMP_SHAPE(jump_a, 109);
 JUMP_SHAPE(jump_b, 113);
 
+/* A call that takes as long as it is told, in ms; returns its argument plus 127. */
+int usleep(unsigned int microseconds);
+
+__attribute__((used)) static void nap(long milliseconds)
+{
+	usleep(1000 * milliseconds);
+}
+
+__asm__(".globl nap_a\n.type nap_a, @function\nnap_a:\n"
+	"	push %rbx\n"
+	"	mov %rdi, %rbx\n"
+	"	call nap\n"
+	"	lea 127(%rbx), %rax\n"
+	"	pop %rbx\n"
+	"	ret\n"
+	".size nap_a, .-nap_a\n");
+
 /* Calls through a pointer `count` times; returns how many answers were wrong. */
 long many(long (*function)(long), long count, long plus)
 {

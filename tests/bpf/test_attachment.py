@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from gpugauge.errors import UnavailableError, UnsupportedError
 from tests.bpf.conftest import Target
 
 CALLS = {"push_a": 1009, "push_b": 503, "push_c": 251, "jump_a": 2003, "jump_b": 127}
-COOKIES = {"push_a": 3, "push_b": 5, "push_c": 7, "jump_a": 11, "jump_b": 13}
+COOKIES = {"push_a": 3, "push_b": 5, "push_c": 7, "jump_a": 11, "jump_b": 13, "nap_a": 17}
+BREAKPOINT = b"\xcc"
 ENTRY_ONLY = "push_c"
 
 
@@ -78,10 +80,44 @@ def test_prime_counts_are_exact(
 def test_after_close_nothing_is_counted_and_the_code_is_as_before(
     mode: Mode, loaded: Loaded, library: Path, offsets: dict[str, int], target: Target
 ) -> None:
-    target.call("push_a", 2)
-    attached(loaded, mode, library, offsets).close()
+    before = {name: target.code(name, 16) for name in CALLS}
+    attachment = attached(loaded, mode, library, offsets)
+    assert target.code("push_a", 1) == BREAKPOINT
+    attachment.close()
+    assert {name: target.code(name, 16) for name in CALLS} == before
     target.call("push_a", 17)
     assert hits(loaded, "push_a") == (0, 0)
+
+
+@pytest.mark.parametrize("mode", [Mode.SESSION, Mode.MULTI])
+def test_a_call_that_is_open_while_probes_come_or_go_returns_right(
+    mode: Mode, loaded: Loaded, library: Path, offsets: dict[str, int], target: Target
+) -> None:
+    """Open at the attaching: counted by neither. Open at the closing: its entry was counted."""
+    naps = [Probe(offset=offsets["nap_a"], cookie=COOKIES["nap_a"], wants_return=True)]
+    failures: list[BaseException] = []
+
+    def nap() -> None:
+        try:
+            target.nap(400)
+        except BaseException as error:
+            failures.append(error)
+
+    def open_call() -> threading.Thread:
+        thread = threading.Thread(target=nap)
+        thread.start()
+        time.sleep(0.1)
+        return thread
+
+    open_before = open_call()
+    attachment = attach(mode, str(library), naps, programs(loaded, mode))
+    open_before.join()
+    assert hits(loaded, "nap_a") == (0, 0)
+    open_after = open_call()
+    attachment.close()
+    open_after.join()
+    assert hits(loaded, "nap_a") == (1, 0)
+    assert failures == []
 
 
 @pytest.mark.parametrize("mode", [Mode.SESSION, Mode.MULTI])

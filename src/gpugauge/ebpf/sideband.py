@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gpugauge.ebpf import sideband_record, syscalls
 from gpugauge.ebpf.syscalls import BpfCallError
-from gpugauge.errors import UnsupportedError
+from gpugauge.errors import ForeignDataError, UnsupportedError
 from gpugauge.model.sideband import SidebandBatch, SidebandRecord
 
 DATA_PAGES = 16
@@ -151,6 +151,9 @@ class Sideband:
         data = buffer[base + start : base + min(start + length, self._size)]
         if start + length > self._size:
             data += buffer[base : base + start + length - self._size]
-        used, lost = sideband_record.parse(data, most, self._wanted, records)
+        try:
+            used, lost = sideband_record.parse(data, most, self._wanted, records)
+        except ForeignDataError:  # start anew behind it; telling a loss makes the reader scan
+            used, lost = length, 1
         _U64.pack_into(buffer, _HEAD + 8, tail + used)
         return lost, used < length
