@@ -1,0 +1,176 @@
+"""The diagnosis: a pure function of the snapshots it has seen.
+
+Each workload on each device is looked at every few seconds, in turn. What is usual is
+learned from windows in which no rule saw harm, and only some time later, so that the
+beginning of an incident is not learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpugauge.diagnosis import columns as c
+from gpugauge.diagnosis.case import Case
+from gpugauge.diagnosis.figures import figures
+from gpugauge.diagnosis.history import History
+from gpugauge.diagnosis.hysteresis import RuleState
+from gpugauge.diagnosis.merge import fold_devices, merge
+from gpugauge.diagnosis.onset import began_ago
+from gpugauge.diagnosis.report import make_finding
+from gpugauge.diagnosis.rule import Rule, Suspicion
+from gpugauge.diagnosis.rules import RULES
+from gpugauge.diagnosis.scene import Scene
+from gpugauge.diagnosis.subject import Subject
+from gpugauge.diagnosis.subjects import Subjects
+from gpugauge.diagnosis.text import owner_text
+from gpugauge.model.abi import Loss
+from gpugauge.model.finding import Finding
+from gpugauge.model.snapshot import Snapshot
+from gpugauge.settings import Settings
+
+SECOND = 1_000_000_000
+TRIM_TICKS = 16
+UNCOUNTED = (Loss.THREADS_FULL, Loss.COUNTS_FULL, Loss.PROCESSES_FULL, Loss.QUOTA)
+
+
+class Engine:
+    """Watches the snapshots of one node and says what is wrong."""
+
+    def __init__(self, settings: Settings, rules: tuple[Rule, ...] = RULES) -> None:
+        """Begin with nothing known.
+
+        Args:
+            settings: thresholds, prices, and the memory that history may take.
+            rules: all shipped rules, unless a test asks for one.
+        """
+        self._settings = settings
+        self._limits = settings.diagnosis
+        self._rules = rules
+        self._history = History(settings.history.bytes)
+        self._subjects = Subjects(self._history, self._limits.gap_seconds)
+        self._ticks = 0
+        self._first_ns: int | None = None
+        self._uncounted = 0
+        self.findings: tuple[Finding, ...] = ()
+        """Open now, the most important first."""
+
+    @property
+    def history_bytes(self) -> int:
+        """Memory that the history takes."""
+        return self._history.bytes
+
+    def lacked(self) -> tuple[tuple[str, str, str], ...]:
+        """Return (rule, whose, what was lacking) for rules that could not tell at the last look."""
+        return tuple(
+            (rule, owner_text(subject.owner, subject.command, subject.pid), state.lacked)
+            for subject in self._subjects.all.values()
+            for rule, state in subject.states.items()
+            if state.lacked
+        )
+
+    def observe(self, snapshot: Snapshot) -> tuple[Finding, ...]:
+        """Take the next snapshot in, and return what is open now."""
+        present = self._subjects.move(snapshot)
+        now_ns = snapshot.time_monotonic_ns
+        if self._first_ns is None:
+            self._first_ns = now_ns
+        due = [s for s in present if now_ns >= s.next_ns or s.next_ns - now_ns > 600 * SECOND]
+        for subject in due:
+            self._measure(subject, now_ns)
+        if due:
+            scene = Scene(
+                snapshot,
+                present,
+                settings=self._settings,
+                first_ns=self._first_ns,
+                incomplete=self._incomplete(snapshot),
+            )
+            for subject in due:
+                self._look(subject, scene)
+        self._close_absent(present, now_ns)
+        self.findings = self._open()
+        self._ticks += 1
+        if self._ticks % TRIM_TICKS == 0:
+            self._history.trim()
+        return self.findings
+
+    def _measure(self, subject: Subject, now_ns: int) -> None:
+        """Compute the window of a subject."""
+        if subject.next_ns == 0:
+            # Spread over ticks by a number that is different for each.
+            spread = len(self._subjects.all) % 16 / 16 * self._limits.evaluate_seconds
+            subject.next_ns = now_ns + int(spread * SECOND)
+        else:
+            subject.next_ns = now_ns + int(self._limits.evaluate_seconds * SECOND)
+        track = subject.track
+        window = track.fine.window(self._limits.window_seconds) if track is not None else None
+        if window is None or track is None:
+            subject.now = None
+            return
+        host = self._subjects.host_window(subject.owner, self._limits.window_seconds)
+        subject.now = figures(window, host)
+        recent = track.fine.window(self._limits.window_seconds / 2)
+        assert recent is not None  # noqa: S101 - the wider window has rows
+        work = recent[c.LAUNCHES] + recent[c.GRAPH_NODES] + recent[c.GRAPHS_UNKNOWN]
+        subject.recent_work_per_second = work / recent[c.SECONDS]
+
+    def _look(self, subject: Subject, scene: Scene) -> None:
+        """Ask every rule about a subject."""
+        snapshot = scene.snapshot
+        now_ns = snapshot.time_monotonic_ns
+        case = scene.case(subject)
+        for rule in self._rules:
+            state = subject.states.get(rule.id)
+            if state is None:
+                state = subject.states[rule.id] = RuleState()
+            case.open_now = state.is_open
+            verdict = rule.check(case)
+            opened = state.move(verdict, now_ns, subject.row_seconds, self._limits)
+            if opened:
+                state.found_unix_ns = snapshot.time_unix_ns
+                ago = began_ago(subject) if isinstance(verdict, Suspicion) else 0.0
+                if isinstance(verdict, Suspicion) and verdict.since_seconds is not None:
+                    ago = verdict.since_seconds
+                state.since_unix_ns = snapshot.time_unix_ns - int(ago * SECOND)
+            if isinstance(verdict, Suspicion) and state.is_open:
+                state.finding = make_finding(rule, verdict, case, subject, state)
+        self._learn(subject, case, now_ns)
+
+    def _learn(self, subject: Subject, case: Case, now_ns: int) -> None:
+        """Keep a window, and learn those that have been harmless for long enough."""
+        pending = subject.pending
+        if any(state.suspects() or (state.is_open and state.harm) for state in
+               subject.states.values()):  # fmt: skip
+            pending.clear()
+            subject.learned_ns = now_ns
+            return
+        if case.starting or case.after_gap or subject.now is None:
+            return
+        if now_ns - subject.learned_ns >= self._limits.window_seconds * SECOND * 0.95:
+            pending.append((now_ns, replace(subject.now)))
+            subject.learned_ns = now_ns
+        while pending and now_ns - pending[0][0] >= self._limits.quarantine_seconds * SECOND:
+            subject.baseline.learn(pending.popleft()[1])
+
+    def _incomplete(self, snapshot: Snapshot) -> tuple[str, ...]:
+        lost = sum(snapshot.agent.losses.get(loss, 0) for loss in UNCOUNTED)
+        more, self._uncounted = lost > self._uncounted, lost
+        return ("some calls, which could not be counted",) if more and self._ticks else ()
+
+    def _close_absent(self, present: list[Subject], now_ns: int) -> None:
+        """Close findings of workloads that are gone."""
+        here = {id(subject) for subject in present}
+        for subject in self._subjects.all.values():
+            if id(subject) not in here:
+                for state in subject.states.values():
+                    ago = (now_ns - state.last_ns) / SECOND
+                    if state.is_open and ago >= state.keep_seconds:
+                        state.opened_ns, state.first_ns, state.finding = None, None, None
+
+    def _open(self) -> tuple[Finding, ...]:
+        found: list[Finding] = []
+        for subject in self._subjects.all.values():
+            mine = [s.finding for s in subject.states.values() if s.finding is not None]
+            if mine:
+                found += merge(mine)
+        return tuple(fold_devices(found))

@@ -1,0 +1,123 @@
+"""A workload that waits for the GPU more often than it used to: "we only added logging"."""
+
+from __future__ import annotations
+
+from gpugauge.diagnosis.case import SAME_WORK, Case, compare, grown, lost_ratio, more
+from gpugauge.diagnosis.figures import Figures
+from gpugauge.diagnosis.rule import FINE, LookAgain, Rule, Suspicion, Verdict
+from gpugauge.diagnosis.text import percent
+from gpugauge.model.finding import Evidence, Severity
+from gpugauge.units import bytes_text
+
+LEAST_PER_WORK = 1e-4
+"""One call in 10,000 launches is as good as none."""
+
+
+def check(case: Case) -> Verdict:
+    """Calls that wait have become more per launch, and work is lost to them."""
+    if case.why_not:
+        return LookAgain(case.why_not)
+    now, phase = case.now, case.phase(SAME_WORK)
+    assert now is not None  # noqa: S101 - why_not is empty
+    if now.work_per_second == 0:
+        return FINE
+    if phase is None:
+        return LookAgain("a known phase that does the same work")
+    usual, limits = phase.usual, case.settings
+    calls, calls_before = _calls(now), max(_calls(usual), LEAST_PER_WORK)
+    if calls < calls_before * case.slack_factor(limits.added_synchronization_calls_ratio):
+        return FINE
+    # What would be waited if each launch still cost what it did, and what is waited now.
+    waits_before = usual.waits_ratio * now.work_per_second / usual.work_per_second
+    rise = now.waits_ratio - waits_before
+    if rise < case.slack(limits.added_synchronization_wait_ratio):
+        return FINE
+    lost = lost_ratio(now, phase)
+    batches_lost = 0.0
+    if usual.htod_bytes_per_second and phase.steady:
+        batches_lost = 1 - now.htod_bytes_per_second / usual.htod_bytes_per_second
+    idle = more(now.idle_ratio, usual.idle_ratio)
+    least = case.slack(limits.added_synchronization_lost_ratio)
+    if lost < least and batches_lost < least and idle < case.slack(limits.harm_idle_ratio):
+        return FINE  # the wait only moved from one call to another
+    what, size, evidence = _operation(now, usual)
+    return Suspicion(
+        severity=Severity.WARNING,
+        sentence=f"waits for the GPU more often than it used to: {calls * 1000:.1f} "
+        f"synchronizations and copies per 1,000 launches, usually {calls_before * 1000:.1f}; "
+        f"added were mostly {what}{size}, and {percent(max(lost, batches_lost, idle))} of its "
+        "work is lost.",
+        remedy=RULE.remedy,
+        evidence=(
+            *compare(
+                "synchronizations and copies per 1,000 launches",
+                "count",
+                calls * 1000,
+                _calls(usual) * 1000,
+            ),
+            *evidence,
+            *compare("blocked in them", "ratio", now.waits_ratio, usual.waits_ratio),
+            *compare("blocked in all", "ratio", now.blocked_ratio, usual.blocked_ratio),
+            *compare("launches", "1/s", now.work_per_second, usual.work_per_second),
+            *compare(
+                "copied to the host", "bytes/s", now.dtoh_bytes_per_second,
+                usual.dtoh_bytes_per_second,
+            ),
+            *compare("known idle", "ratio", now.idle_ratio, usual.idle_ratio),
+        ),
+        explained_ratio=rise,
+        lacked=() if now.idle_ratio is not None else ("known idle time",),
+    )  # fmt: skip
+
+
+def _calls(of: Figures) -> float:
+    return of.syncs_per_work + of.dtoh_copies_per_work + of.htod_copies_per_work
+
+
+def _operation(now: Figures, usual: Figures) -> tuple[str, str, tuple[Evidence, ...]]:
+    """Return the operation that was added most, its typical size, and the numbers of it."""
+    candidates = (
+        ("copies to the host", "dtoh_copies_per_work", "dtoh_bytes_per_work"),
+        ("synchronizations", "syncs_per_work", ""),
+        ("copies to the GPU", "htod_copies_per_work", "htod_bytes_per_work"),
+    )
+    # A read of a value is a copy and a synchronization: name the copy, it tells more.
+    name, calls, size = max(
+        candidates,
+        key=lambda c: (getattr(now, c[1]) - getattr(usual, c[1])) * (1.01 if c[2] else 1.0),
+    )
+    count, before = getattr(now, calls), getattr(usual, calls)
+    evidence = compare(f"{name} per 1,000 launches", "count", count * 1000, before * 1000)
+    if not size or not count:
+        return name, "", evidence
+    added = max(count - before, count * 0.01)
+    each = max(0.0, getattr(now, size) - getattr(usual, size)) / added
+    if grown(count, before) < 1.05:
+        each = getattr(now, size) / count
+    evidence += (Evidence(name=f"typical size of added {name}", unit="bytes", now=each),)
+    return name, f" of {bytes_text(each)} each", evidence
+
+
+RULE = Rule(
+    id="added_synchronization",
+    title="Added synchronization",
+    needs=("launches", "synchronizations", "copies", "blocked time", "a learned baseline"),
+    settings=(
+        "added_synchronization_calls_ratio",
+        "added_synchronization_lost_ratio",
+        "added_synchronization_wait_ratio",
+        "harm_idle_ratio",
+    ),
+    meaning="The program asks for results of the GPU more often than it did: per launch there "
+    "are more synchronizations or copies, more time is blocked in them, and work is lost. Reading "
+    "a value for a log line (`.item()`, `.cpu()`, `print(tensor)`) is the usual reason. The "
+    "ratio per launch is compared, because it survives a job that slows down.",
+    remedy="Look at what changed in the code since then; `gpugauge diagnose` shows the lines "
+    "where a Python program waits. Log less often, keep sums on the GPU and read them once in "
+    "many steps, or copy without waiting into pinned memory.",
+    wrong_when="A new phase that launches functions of the same size but reads back more looks "
+    "alike until it has been seen for some minutes. It says nothing about a program that "
+    "always synchronized so often.",
+    absorbs=("transfer_bound", "gpu_saturated", "launch_bound"),
+    check=check,
+)

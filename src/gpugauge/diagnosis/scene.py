@@ -1,0 +1,120 @@
+"""One tick as rules see it: who is where, beside whom, and how far it can be trusted."""
+
+from __future__ import annotations
+
+from gpugauge.diagnosis.case import Case, Neighbour
+from gpugauge.diagnosis.subject import Subject
+from gpugauge.model.snapshot import Snapshot
+from gpugauge.model.workload import Scope
+from gpugauge.settings import Settings
+
+SECOND = 1_000_000_000
+UNOBSERVED_RATIO = 0.3
+
+
+class Scene:
+    """A snapshot and the subjects in it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        present: list[Subject],
+        *,
+        settings: Settings,
+        first_ns: int,
+        incomplete: tuple[str, ...],
+    ) -> None:
+        """Group the subjects by device."""
+        self.snapshot = snapshot
+        self.present = present
+        self._settings = settings
+        self._first_ns = first_ns
+        self._incomplete = incomplete
+        self._devices = {device.uuid: device for device in snapshot.devices}
+        self._by_device: dict[str, list[Subject]] = {}
+        for subject in present:
+            self._by_device.setdefault(subject.gpu_uuid, []).append(subject)
+
+    def case(self, subject: Subject) -> Case:
+        """Return what rules look at for one subject."""
+        snapshot, now_ns = self.snapshot, self.snapshot.time_monotonic_ns
+        incomplete = self._incomplete
+        on_device = self._by_device[subject.gpu_uuid]
+        here = [s for s in on_device if s is not subject and not s.claimed]
+        device = self._devices.get(subject.gpu_uuid)
+        known = {process.pid for s in on_device for process, _ in s.processes}
+        now, window = subject.now, self._settings.diagnosis.window_seconds
+        fine_seconds = subject.track.fine.seconds if subject.track is not None else 0.0
+        if now is not None and device is not None:
+            now.others_busy_ratio = sum(s.now.busy_ratio for s in here if s.now is not None)
+            now.others_unseen = float(sum(p.pid not in known for p in device.processes or ()))
+            if not known:
+                now.others_unseen = 0.0  # without processes nobody can be told apart
+        if now is not None and (now.unobserved_ratio or 0.0) > UNOBSERVED_RATIO:
+            incomplete += ("a part of its time",)
+        whose = subject.owner
+        peers = (
+            [
+                (s.owner, s.gpu_uuid, s.pid, s.now)
+                for s in self.present
+                if s is not subject and s.now is not None and _same_job(s, subject)
+            ]
+            if whose.workload or whose.scope is Scope.HOST
+            else []
+        )
+        return Case(
+            snapshot=snapshot,
+            settings=self._settings.diagnosis,
+            price=self._settings.price,
+            owner=whose,
+            gpu_uuid=subject.gpu_uuid,
+            device=device,
+            of=subject.of,
+            processes=subject.processes,
+            now=now,
+            recent_work_per_second=subject.recent_work_per_second,
+            baseline=subject.baseline,
+            starting=self._is_starting(subject, now_ns),
+            after_gap=fine_seconds < 0.9 * window,
+            idle_for_seconds=(now_ns - subject.last_work_ns) / SECOND,
+            quiet_processes={
+                number: (now_ns - since) / SECOND
+                for number, since in subject.quiet_since_ns.items()
+            },
+            checkpoint_seconds=subject.checkpoint_seconds(now_ns),
+            neighbours=[
+                Neighbour(s.owner, s.key[2], s.pid, s.command, s.now)
+                for s in here
+                if s.now is not None
+            ],
+            peers=peers,
+            errors=subject.recent_errors(now_ns - int(window * SECOND)),
+            holders=[
+                (s.owner, s.of.memory_held_bytes or 0, s.pid, s.command) for s in here
+            ],
+            claimed=subject.claimed,
+            now_seconds=max(window, subject.row_seconds),
+            open_now=False,
+            incomplete=incomplete,
+        )  # fmt: skip
+
+    def _is_starting(self, subject: Subject, now_ns: int) -> bool:
+        """Whether its oldest process is young; without processes, whether it is newly seen."""
+        least = self._settings.diagnosis.startup_seconds * SECOND
+        ages = [
+            now_ns - process.started_ns if process.complete else least
+            for process, _ in subject.processes
+            if process.alive
+        ]
+        if ages:
+            return max(ages) < least
+        return subject.first_ns != self._first_ns and now_ns - subject.first_ns < least
+
+
+def _same_job(one: Subject, other: Subject) -> bool:
+    a, b = one.owner, other.owner
+    if a.scope is not b.scope or one.gpu_uuid == other.gpu_uuid:
+        return False
+    if a.scope is Scope.HOST:
+        return bool(one.command) and one.command == other.command
+    return (a.namespace, a.workload, a.container) == (b.namespace, b.workload, b.container)
