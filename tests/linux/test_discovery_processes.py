@@ -24,6 +24,11 @@ if then == "fork" and os.fork() == 0:
     print("ready", flush=True)
     sys.stdin.read()
     os._exit(0)
+if then == "exec":
+    print("ready", flush=True)
+    sys.stdin.readline()
+    code = "import sys; print('new', flush=True); sys.stdin.read()"
+    os.execv(sys.executable, [sys.executable, "-S", "-c", code])
 if then == "hold":
     print("ready", flush=True)
 sys.stdin.read()
@@ -90,6 +95,23 @@ def test_a_process_whose_first_thread_ended_is_still_a_user(tmp_path: Path) -> N
             scanner.scan()  # until its first thread has ended
         assert users(scanner, path) == {child.pid}
         assert child.pid in scanner.update({child.pid}).processes
+    finally:
+        ended(child)
+
+
+def test_a_process_that_executes_another_program_is_no_user_any_more(tmp_path: Path) -> None:
+    path = discovery_library.write(tmp_path / "libcuda.so.1")
+    scanner = ProcScanner(NAMES)
+    child = started(path, "exec")
+    try:
+        assert child.pid in scanner.scan().processes
+        assert child.pid in scanner.update().processes
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"new\n"
+        assert child.pid not in scanner.update().processes
     finally:
         ended(child)
 

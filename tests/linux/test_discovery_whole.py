@@ -14,7 +14,7 @@ import pytest
 
 from gpugauge.discovery.catalogue import Catalogue
 from gpugauge.discovery.decision import HostLibrary
-from gpugauge.discovery.host import find_host_drivers
+from gpugauge.discovery.host import find_host_drivers, mapped_file_id
 from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames
 from gpugauge.discovery.scan import ProcScanner
@@ -257,6 +257,24 @@ def test_a_bind_mount_of_the_hosts_file_needs_no_link_of_its_own(
     assert [path for path, _, _ in gauge.probes.values()] == [str(real)]
     process.end()
     subprocess.run(["umount", pod], check=True)  # nothing of ours holds it
+
+
+def test_the_hosts_file_is_named_as_in_the_maps_of_its_users(
+    tmp_path: Path, mounts: contextlib.ExitStack, stack: contextlib.ExitStack, gauge: Gauge
+) -> None:
+    discovery_library.write(tmp_path / "lower" / NAME)
+    root = overlay(mounts, tmp_path / "a", tmp_path / "lower")
+    caller(stack, root / NAME)
+    gauge.settle()
+    assert list(gauge.probes) == [mapped_file_id(str(root / NAME))]
+    replaced = discovery_library.write(tmp_path / "plain" / NAME)
+    before = mapped_file_id(str(replaced))
+    discovery_library.write(tmp_path / "plain" / "new").rename(replaced)
+    assert mapped_file_id(str(replaced)) not in (None, before)
+    replaced.unlink()
+    assert mapped_file_id(str(replaced)) is None
+    os.mkfifo(tmp_path / "fifo")
+    assert mapped_file_id(str(tmp_path / "fifo")) is None
 
 
 def test_a_driver_that_is_replaced_while_it_is_used(

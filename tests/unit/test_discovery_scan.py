@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpugauge.discovery import maps
 from gpugauge.discovery.maps import LibraryNames
-from gpugauge.discovery.scan import ProcScanner, open_device_nodes, parse_start_time
+from gpugauge.discovery.scan import ProcScanner, open_device_nodes, parse_stat
 from gpugauge.model.library import FileId
 from gpugauge.vendors import CUDA
 
@@ -24,11 +24,17 @@ class Proc:
         self.root = root
         self.reads: list[int] = []
 
-    def process(self, pid: int, maps: bytes, start: int = 101, nodes: tuple[str, ...] = ()) -> None:
+    def process(
+        self, pid: int, maps: bytes, start: int = 101, nodes: tuple[str, ...] = (), stack: int = 7
+    ) -> None:
         folder = self.root / str(pid)
         (folder / "fd").mkdir(parents=True, exist_ok=True)
         (folder / "maps").write_bytes(maps)
-        stat = f"{pid} (a) b (c)) S " + " ".join(["0"] * 18) + f" {start} 4096 0\n"
+        stat = (
+            f"{pid} (a) b (c)) S "
+            + " ".join(["0"] * 18)
+            + f" {start} 4096 0 0 4096 8192 {stack} 0\n"
+        )
         (folder / "stat").write_text(stat)
         for number, node in enumerate(nodes):
             (folder / "fd" / str(number)).symlink_to(node)
@@ -96,6 +102,15 @@ def test_a_reused_pid_is_another_process(proc: Proc) -> None:
     assert scanner.update().processes == {}
 
 
+def test_a_process_that_began_another_program_is_read_again(proc: Proc) -> None:
+    proc.process(3, HOST, stack=701)
+    scanner = proc.scanner()
+    scanner.scan()
+    assert 3 in scanner.update().processes
+    proc.process(3, LIBC, stack=709)
+    assert scanner.update().processes == {}
+
+
 def test_a_process_without_library_but_with_a_device_is_found(proc: Proc) -> None:
     proc.process(3, LIBC, nodes=("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/null"))
     proc.process(5, LIBC, nodes=("/dev/nvidiactl", "/dev/nvidia0"))
@@ -139,17 +154,17 @@ def test_no_proc_is_an_empty_scan(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stat", [b"", b"3 (x", b"3 (x) S 1 2", b"3 (x) " + b"a " * 50])
 def test_a_start_time_that_is_not_there(stat: bytes) -> None:
-    assert parse_start_time(stat) == -1
+    assert parse_stat(stat)[0] == -1
 
 
 @given(st.binary(max_size=300))
 def test_any_stat_is_survived(stat: bytes) -> None:
-    assert parse_start_time(stat) >= -1
+    assert parse_stat(stat)[0] >= -1
 
 
 @given(st.binary(max_size=15).filter(lambda raw: b"\0" not in raw), st.integers(0, 2**63))
 def test_any_command_name_leaves_the_start_time(comm: bytes, start: int) -> None:
-    assert parse_start_time(b"3 (%s) S %s%d 0" % (comm, b"0 " * 18, start)) == start
+    assert parse_stat(b"3 (%s) S %s%d 0" % (comm, b"0 " * 18, start))[0] == start
 
 
 def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:

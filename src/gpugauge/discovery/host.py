@@ -8,6 +8,7 @@ own container has other files at the same places.
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpugauge.discovery.ldcache import CACHE_LIMIT_BYTES, library_paths
+from gpugauge.discovery.maps import parse_line
+from gpugauge.model.library import FileId
 from gpugauge.vendors import Vendor
 
 LIBRARY_FOLDERS = (
@@ -85,6 +88,31 @@ def find_host_drivers(
                 )
                 found.setdefault((status.st_dev, status.st_ino), driver)
     return tuple(found.values())
+
+
+def mapped_file_id(path: str) -> FileId | None:
+    """Device and inode of a host's file as /proc/PID/maps shows them; None where it cannot be read.
+
+    stat(2) gives others on btrfs and overlay. So one page is mapped for a moment,
+    and looked up. Not for foreign files: opening one may hang.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        shown = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+        protection = mmap.PROT_READ | mmap.PROT_EXEC
+        with mmap.mmap(descriptor, 1, flags=mmap.MAP_PRIVATE, prot=protection):
+            lines = Path("/proc/self/maps").read_bytes().split(b"\n")
+        # A file of that name that was replaced meanwhile is marked as deleted.
+        found = [each for each in map(parse_line, lines) if each is not None]
+        ids = [each.file_id for each in found if each.path == shown and not each.deleted]
+        return ids[-1] if ids else None
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _device(path: str) -> int:

@@ -26,6 +26,7 @@ OPEN_FILES_LIMIT = 4096
 
 _STAT_LIMIT_BYTES = 4096
 _START_TIME_FIELD = 22  # proc_pid_stat(5), in clock ticks since boot
+_START_CODE_FIELD, _START_STACK_FIELD = 26, 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Found:
     """GPU device nodes that it holds open; only known after a full scan."""
     problem: str = ""
     """Why its mappings could not be read, in words."""
+    image: tuple[bytes, ...] = ()
+    """Where its code and stack begin: tells that it began another program."""
 
     @property
     def computes(self) -> bool:
@@ -101,7 +104,7 @@ class ProcScanner:
         return self._result()
 
     def update(self, changed: Collection[int] = ()) -> Scan:
-        """Read only processes that are new, changed, or whose pid was reused.
+        """Read only processes that are new, changed, or began another program.
 
         Args:
             changed: Pids named by side-band records: a new mapping, exec or exit.
@@ -117,7 +120,7 @@ class ProcScanner:
         fresh: dict[int, Found | None] = {}
         for pid in self._pids():
             before = known.get(pid)
-            if pid not in known or pid in changed or (before and self._reused(before)):
+            if pid not in known or pid in changed or (before and self._other_program(before)):
                 fresh[pid] = self._read(pid, with_devices=False, before=before)
             else:
                 fresh[pid] = before
@@ -133,14 +136,20 @@ class ProcScanner:
         except OSError:
             return []
 
-    def _reused(self, before: Found) -> bool:
-        return start_time(before.pid, self._proc) != before.start_time
+    def _other_program(self, before: Found) -> bool:
+        """Whether the pid was reused, or its process began another program."""
+        now = parse_stat(_stat(before.pid, self._proc))
+        return now != (before.start_time, before.image)
 
     def _read(self, pid: int, *, with_devices: bool, before: Found | None = None) -> Found | None:
         mappings: tuple[LibraryMapping, ...] = ()
         problem, worth_telling = "", False
+        # Before the maps: another program begun in between then shows at the next look.
+        started, image = parse_stat(_stat(pid, self._proc))
+        if started < 0:
+            return None
         if pid in self._patience.stuck():
-            return Found(pid, start_time(pid, self._proc), (), (), "its maps do not answer")
+            return Found(pid, started, (), (), "its maps do not answer")
         self._patience.at(pid)
         try:
             mappings = self._mappings(f"{self._proc}/{pid}/maps", pid)
@@ -151,17 +160,14 @@ class ProcScanner:
         except OSError as error:
             # Of no interest unless it holds a device: without the privilege it is most of them.
             problem = f"/proc/PID/maps could not be read ({error.strerror})."
-        started = -1
         nodes: tuple[str, ...] = ()
         if with_devices:
             nodes = open_device_nodes(pid, self._device_node_prefixes, self._proc)
-        elif before is not None:
-            started = start_time(pid, self._proc)
-            nodes = before.device_nodes if before.start_time == started else ()
-        if not mappings and not nodes and not worth_telling:
+        elif before is not None and before.start_time == started:
+            nodes = before.device_nodes
+        if not (mappings or nodes or worth_telling):
             return None
-        started = start_time(pid, self._proc) if started < 0 else started
-        return Found(pid, started, mappings, nodes, problem) if started >= 0 else None
+        return Found(pid, started, mappings, nodes, problem, image)
 
     def _mappings(self, path: str, pid: int = 0) -> tuple[LibraryMapping, ...]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -193,28 +199,37 @@ class ProcScanner:
 
 def start_time(pid: int, proc: str = "/proc") -> int:
     """When a process started, in clock ticks since boot; -1 where it is gone."""
+    return parse_stat(_stat(pid, proc))[0]
+
+
+def _stat(pid: int, proc: str) -> bytes:
     try:
         descriptor = os.open(f"{proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return -1
+        return b""
     try:
-        return parse_start_time(os.read(descriptor, _STAT_LIMIT_BYTES))
+        return os.read(descriptor, _STAT_LIMIT_BYTES)
     except OSError:
-        return -1
+        return b""
     finally:
         os.close(descriptor)
 
 
-def parse_start_time(stat: bytes) -> int:
-    """Parse the start time from /proc/PID/stat; -1 for bytes of another form.
+def parse_stat(stat: bytes) -> tuple[int, tuple[bytes, ...]]:
+    """Parse the start time and the image from /proc/PID/stat.
 
     The command's name, field 2, may hold spaces and parentheses: fields are
     counted from the last closing one.
+
+    Returns:
+        Start time, -1 for bytes of another form; and where code and stack begin,
+        which another program of the same process changes.
     """
     fields = stat[stat.rfind(b")") + 1 :].split()
     at = _START_TIME_FIELD - 3
     text = fields[at] if len(fields) > at else b""
-    return int(text) if text.isdigit() and len(text) <= 20 else -1
+    started = int(text) if text.isdigit() and len(text) <= 20 else -1
+    return started, tuple(fields[_START_CODE_FIELD - 3 : _START_STACK_FIELD - 2])
 
 
 def open_device_nodes(pid: int, prefixes: Iterable[str], proc: str = "/proc") -> tuple[str, ...]:
