@@ -51,11 +51,11 @@ class World:
     def make(self, **more):
         return Resolver(self.store.view, self.tree, proc=str(self.proc), clock=self.clock, **more)
 
-    def process(self, pid, cgroup, start=7000, comm="a) (b"):
+    def process(self, pid, cgroup, start=7000, comm="a) (b", state="S"):
         folder = self.proc / str(pid)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cgroup").write_text(f"0::{cgroup}\n")
-        fields = ["S"] + ["1"] * 18 + [str(start)] + ["0"] * 30
+        fields = [state] + ["1"] * 18 + [str(start)] + ["0"] * 30
         (folder / "stat").write_text(f"{pid} ({comm}) {' '.join(fields)}\n")
 
     def end(self, pid):
@@ -241,6 +241,18 @@ def test_answers_that_nobody_asks_for_are_dropped(world, monkeypatch):
     for start in range(97):
         world.resolver.owner(29, start)
     assert len(world.resolver._answers) <= 31
+
+
+def test_a_zombie_in_the_root_cgroup_is_not_taken_for_the_host(world):
+    world.store.replace([pod("web", UA, A)])
+    world.process(23, "/", state="Z")
+    assert world.resolver.owner(23, 7000).reason == module.GONE
+    world.now += 1
+    assert world.resolver.owner(23, 7000, 0).reason == module.GONE
+    assert world.resolver.owner(23, 0, world.cgroup(f"/kubepods/pod{UA}/{A}")).pod == "web"
+    # Linux adds this to the path of a cgroup that was removed.
+    world.process(29, f"/kubepods/pod{UA}/{A} (deleted)", state="Z")
+    assert world.resolver.owner(29, 7000).pod == "web"
 
 
 def test_stat_of_any_command_name(world):

@@ -26,14 +26,18 @@ class ProcessCgroup:
 
 def start_time_ticks(proc: str, pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot (field 22 of stat), or None."""
+    fields = _stat(proc, pid)
+    return int(fields[19]) if len(fields) > 19 and fields[19].isdigit() else None
+
+
+def _stat(proc: str, pid: int) -> list[bytes]:
     try:
         with Path(proc, str(pid), "stat").open("rb") as file:
             data = file.read(STAT_LIMIT_BYTES)
     except OSError:
-        return None
+        return []
     # The command's name may hold spaces and brackets: the fields begin after the last one.
-    fields = data.rpartition(b")")[2].split()
-    return int(fields[19]) if len(fields) > 19 and fields[19].isdigit() else None
+    return data.rpartition(b")")[2].split()
 
 
 def process_cgroup(
@@ -54,4 +58,7 @@ def process_cgroup(
     # Compared after the read: had the pid been reused before it, the times would differ now.
     if start_time and start_time_ticks(proc, pid) != start_time:
         return None
-    return ProcessCgroup(parse_file(data), tuple(controller_paths(data).items()))
+    identity = parse_file(data)
+    if identity.is_host and _stat(proc, pid)[:1] in ([b"Z"], [b"X"]):
+        return None  # it ended, and was moved to the root cgroup: that says nothing
+    return ProcessCgroup(identity, tuple(controller_paths(data).items()))
