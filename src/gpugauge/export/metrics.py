@@ -511,7 +511,8 @@ METRICS: tuple[Metric, ...] = (
         labels=("state",),
         help="Probe sites by state.",
         samples=of.agent_table(lambda a: a.probes),
-        meaning="`attached`, `refused` for lack of a legal site, `failed` where Linux refused.",
+        meaning="`attached`; `refused` for lack of a legal site; `failed` where Linux refused; "
+        "`skipped` where the attach mode takes only the core functions.",
         wrong_when="A function missing in an older driver is in no state.",
     ),
     Metric(
@@ -563,7 +564,7 @@ METRICS: tuple[Metric, ...] = (
         meaning="`*_full`: a map had no room. `quota`: one container wanted more than its share. "
         "`*_unreadable`, `size_refused`: an argument could not be read or made no sense; the "
         "call counts, its size or stream is unknown. `state_contended`, `depth`: idle or device "
-        "became unknown for a moment.",
+        "became unknown for a moment. `free_slots`: a process slot was not given back.",
         wrong_when=NEVER,
     ),
     Metric(
