@@ -15,7 +15,7 @@ from gpugauge.ebpf.link_editor import LinkEditor
 from gpugauge.ebpf.object import BpfObject, loadable_btf
 from gpugauge.errors import ForeignDataError, UnsupportedError
 
-ROUNDS = 300
+ROUNDS = 150
 
 
 def take_apart(data: bytes) -> int:

@@ -66,6 +66,13 @@ def test_each_kind_is_read() -> None:
     assert lost == 28
 
 
+def test_starts_and_ends_nobody_asked_for_are_skipped() -> None:
+    data = record(7, struct.pack("<IIIIQ", 17, 11, 17, 11, 7), None) + mapped(b"/a")
+    records: list[SidebandRecord] = []
+    assert parse(data, 10, None, records, tasks=False) == (len(data), 0)
+    assert [type(each) for each in records] == [FileMapped]
+
+
 def test_unwanted_files_are_skipped_by_their_raw_path() -> None:
     data = mapped(b"/a/\xff\xfe") + mapped(b"/b/libcuda.so")
     records, used, _ = taken(data, wanted=lambda path: path.startswith(b"/b"))

@@ -75,6 +75,7 @@ class Sideband:
         pages: int = DATA_PAGES,
     ) -> None:
         self._wanted = wanted
+        self._tasks = tasks
         self._size = pages * mmap.PAGESIZE
         self._poll = select.epoll()
         self._buffers: list[tuple[int, mmap.mmap]] = []
@@ -152,7 +153,7 @@ class Sideband:
         if start + length > self._size:
             data += buffer[base : base + start + length - self._size]
         try:
-            used, lost = sideband_record.parse(data, most, self._wanted, records)
+            used, lost = sideband_record.parse(data, most, self._wanted, records, tasks=self._tasks)
         except ForeignDataError:  # start anew behind it; telling a loss makes the reader scan
             used, lost = length, 1
         _U64.pack_into(buffer, _HEAD + 8, tail + used)

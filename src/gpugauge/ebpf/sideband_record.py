@@ -40,6 +40,8 @@ def parse(
     most: int,
     wanted: Callable[[bytes], bool] | None,
     records: list[SidebandRecord],
+    *,
+    tasks: bool = True,
 ) -> tuple[int, int]:
     """Take records apart and append them.
 
@@ -48,6 +50,7 @@ def parse(
         most: Stop after so many.
         wanted: Which mapped files to keep, by path; None is all.
         records: Where to append.
+        tasks: Keep starts and ends: Linux writes them to whoever asked for mappings.
 
     Returns:
         How many bytes were used, and how many records Linux says it lost.
@@ -69,7 +72,7 @@ def parse(
                     records.append(mapped)
             elif kind == _COMM:
                 records.append(_command(data, position, end, misc))
-            elif kind in (_EXIT, _FORK):
+            elif kind in (_EXIT, _FORK) and tasks:
                 records.append(_task(data, position, kind))
             elif kind == _LOST:
                 lost += _U64.unpack_from(data, position + 16)[0]
