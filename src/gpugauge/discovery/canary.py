@@ -5,7 +5,8 @@ Two overlay mounts over one lower file have two devices and inodes in
 call counts twice. Linux writes breakpoints into each private mapping of a probed
 file that is or may become executable (`valid_vma` in `kernel/events/uprobes.c`),
 and never into the file. So a byte that is a breakpoint in such a mapping and
-another byte in the file is a probe. The mapping is never executed.
+another byte in the file is a probe. A mapping that is only readable is enough:
+it is never executed, and no side-band record tells of it.
 
 The byte looked at is the site of a function that nobody else has a reason to
 probe, and that every link of ours includes: the canary.
@@ -51,7 +52,7 @@ def is_probed(descriptor: int, file_offset: int) -> bool:
         file_offset: Of the canary's site.
 
     Raises:
-        OSError: The file cannot be mapped executable, or is shorter.
+        OSError: The file cannot be mapped, or is shorter.
     """
     raw = os.pread(descriptor, 1, file_offset)
     if not raw:
@@ -61,7 +62,7 @@ def is_probed(descriptor: int, file_offset: int) -> bool:
         descriptor,
         file_offset - start + 1,
         flags=mmap.MAP_PRIVATE,
-        prot=mmap.PROT_READ | mmap.PROT_EXEC,
+        prot=mmap.PROT_READ,
         offset=start,
     ) as view:
         return view[file_offset - start] == BREAKPOINT != raw[0]

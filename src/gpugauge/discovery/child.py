@@ -82,10 +82,10 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     unprivileged = _drop_privileges()
     if not size:
         raise Refused("the file is empty")
+    file_id = _file_id(descriptor)
     # Shared: Linux writes breakpoints into every private mapping that may become
     # executable, and the entries must be read as they are in the file.
     with mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ) as view:
-        file_id = _file_id(descriptor, view)
         elf = Elf(view)
         found = sites.find_sites(
             elf,
@@ -154,23 +154,20 @@ def _read(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _file_id(descriptor: int, view: mmap.mmap) -> list[int]:
+def _file_id(descriptor: int) -> list[int]:
     """Device and inode as Linux shows them in /proc/PID/maps.
 
     fstat(2) gives others on btrfs and on overlay: so the file is mapped, and looked up.
     """
     before = set(_own_maps())
-    with mmap.mmap(
-        descriptor, 1, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC
-    ) as mapped:
+    with mmap.mmap(descriptor, 1, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ):
         new = [line for line in _own_maps() if line not in before]
-        del mapped
     for line in new:
-        mapping = parse_line(line)
+        mapping = parse_line(line, executable=False)
         if mapping is not None:
             file_id = mapping.file_id
             return [file_id.device_major, file_id.device_minor, file_id.inode]
-    raise Refused(f"its {len(view)} bytes could not be mapped executable")
+    raise Refused("it was mapped, and does not show in the maps")
 
 
 def _own_maps() -> list[bytes]:

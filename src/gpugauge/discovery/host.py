@@ -102,12 +102,11 @@ def mapped_file_id(path: str) -> FileId | None:
         return None
     try:
         shown = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
-        protection = mmap.PROT_READ | mmap.PROT_EXEC
-        with mmap.mmap(descriptor, 1, flags=mmap.MAP_PRIVATE, prot=protection):
+        with mmap.mmap(descriptor, 1, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ):
             lines = Path("/proc/self/maps").read_bytes().split(b"\n")
         # A file of that name that was replaced meanwhile is marked as deleted.
-        found = [each for each in map(parse_line, lines) if each is not None]
-        ids = [each.file_id for each in found if each.path == shown and not each.deleted]
+        found = (parse_line(line, executable=False) for line in lines)
+        ids = [each.file_id for each in found if each and each.path == shown and not each.deleted]
         return ids[-1] if ids else None
     except (OSError, ValueError):
         return None

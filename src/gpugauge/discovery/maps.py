@@ -32,7 +32,7 @@ _LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A file mapped executable by a process."""
+    """A file mapped by a process."""
 
     file_id: FileId
     start: int
@@ -79,8 +79,12 @@ def _literal(pattern: bytes) -> bytes:
     return re.sub(rb"\\(.)", rb"\1", found.group()) if found else b""
 
 
-def parse_line(line: bytes) -> Mapping | None:
+def parse_line(line: bytes, *, executable: bool = True) -> Mapping | None:
     """Parse one line of /proc/PID/maps.
+
+    Args:
+        line: Without its newline.
+        executable: Take executable mappings only.
 
     Returns:
         None for a mapping of no file, one that is not executable, or bytes of another form.
@@ -89,7 +93,7 @@ def parse_line(line: bytes) -> Mapping | None:
     if found is None:
         return None
     start, end, perms, major, minor, inode, path = found.groups()
-    if perms[2:3] != b"x":
+    if executable and perms[2:3] != b"x":
         return None
     deleted = path.endswith(_DELETED)
     if deleted:
