@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from gpugauge.discovery.decision import HostLibrary
-from gpugauge.discovery.host import find_host_drivers
+from gpugauge.discovery.host import find_host_drivers, mapped_file_id
 from gpugauge.errors import UnavailableError
 from gpugauge.model.library import FileId
 from gpugauge.settings import Settings
@@ -17,13 +18,16 @@ HOST_INIT_ROOT = "/proc/1/root"
 
 
 def file_id(path: str) -> FileId:
-    """Return how Linux names a file.
+    """Return how Linux names a file in the maps of its users.
 
     Raises:
         OSError: It is not there.
     """
-    status = Path(path).stat()
-    return FileId(os.major(status.st_dev), os.minor(status.st_dev), status.st_ino)
+    name = mapped_file_id(path)
+    if name is None:
+        Path(path).stat()
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return name
 
 
 def named_libraries(settings: Settings) -> tuple[HostLibrary, ...]:

@@ -163,6 +163,7 @@ class Libraries:
         """Take in side-band records: mappings of library names, exits, execs."""
         if batch.lost:
             self.sideband_lost += batch.lost
+            self._full_scan_at = float("-inf")  # any process may have mapped a library
             self._guarded(self._rescan)
             return
         changed: set[int] = set()
