@@ -72,7 +72,7 @@ class Server:
             self._server = _BoundedServer(settings, access, dict(pages))
         except OSError as error:
             raise _cannot_listen(settings, error) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
         self._thread.name = "http"
 
     @property
