@@ -51,7 +51,7 @@ def test_a_return_probe_one_instruction_too_late_is_found(
 ) -> None:
     """After `push` the word at the stack pointer is no return address any more."""
     shapes(monkeypatch, Shape("push", PUSH.entry, PUSH.site + 1), JUMP)
-    monkeypatch.setattr(proof, "_not_stepped", lambda _: None)
+    monkeypatch.setattr(proof, "_stepped", lambda _: False)
     found = proof.prove(Mode.MULTI)
     assert found.entries_safe
     assert not found.returns_safe

@@ -22,6 +22,7 @@ from gpugauge.errors import GpugaugeError
 
 EXACT_CALLS = 1009
 COST_CALLS = 2000
+COST_RETRIES = 3
 STEPPED_RATIO = 3.0
 """A single-stepped site costs about 20 times an emulated one."""
 
@@ -84,6 +85,10 @@ def prove(mode: Mode) -> Proof:
                 for shape in SHAPES:
                     costs[shape] = [_calls(target, shape)]
                 _exact(bench, loaded, target, costs, returns=False)
+                for _ in range(COST_RETRIES):  # on a busy machine one measurement says little
+                    if not _stepped(costs):
+                        break
+                    _exact(bench, loaded, target, costs, returns=False)
                 _not_stepped(costs)
                 entries_safe = True
                 _exact(bench, loaded, target, costs, returns=True)
@@ -186,18 +191,32 @@ def _exact(
                     f"{EXACT_CALLS} calls at a {shape.name} site were counted as {seen[0]} "
                     f"entries and {seen[1]} returns."
                 )
-            costs[shape].append(_calls(target, shape))
+            _keep_least(costs[shape], 2 if returns else 1, _calls(target, shape))
     finally:
         attachment.close()
 
 
-def _not_stepped(costs: dict[Shape, list[float]]) -> None:
+def _keep_least(row: list[float], index: int, value: float) -> None:
+    """A row holds unprobed, entry, and entry + return, each the least that was seen."""
+    if index < len(row):
+        row[index] = min(row[index], value)
+    else:
+        row.append(value)
+
+
+def _stepped(costs: dict[Shape, list[float]]) -> bool:
     push, jump = (costs[shape][1] - costs[shape][0] for shape in (PUSH, JUMP))
-    if jump > STEPPED_RATIO * push:
-        raise _Fault(
-            f"A probe at a je site costs {jump:.0f} ns against {push:.0f} ns at a push site: "
-            "Linux single-steps it."
-        )
+    return jump > STEPPED_RATIO * push
+
+
+def _not_stepped(costs: dict[Shape, list[float]]) -> None:
+    if not _stepped(costs):
+        return
+    push, jump = (costs[shape][1] - costs[shape][0] for shape in (PUSH, JUMP))
+    raise _Fault(
+        f"A probe at a je site costs {jump:.0f} ns against {push:.0f} ns at a push site: "
+        "Linux single-steps it."
+    )
 
 
 def _under_seccomp(bench: Bench, fd: int) -> None:
