@@ -73,7 +73,7 @@ int sim_cuMemFree_v2(u64 pointer)
 	u64 begin = now_ns();
 
 	if (context && pointer && !sim->config.instant) {
-		queue_wait(context->channel, context->last);
+		queue_wait_scope(context->channel, context->last, SCOPE_LEGACY);
 		pause_ns(sim->config.free_ns);
 		ADD(process_row(context->device)->blocked_allocation_ns, now_ns() - begin);
 	}

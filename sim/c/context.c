@@ -104,7 +104,7 @@ static void context_end(struct context *context)
 	struct context **link;
 	struct stream *stream;
 
-	queue_wait(context->channel, context->last);
+	queue_wait_scope(context->channel, context->last, SCOPE_LEGACY);
 	memory_drop(context);
 	channel_release(context);
 	process_lock();
@@ -281,7 +281,7 @@ static int synchronize(struct context *context)
 	result = capture_forbids(NULL);
 	if (result)
 		return result;
-	queue_wait(context->channel, context->last);
+	queue_wait_scope(context->channel, context->last, SCOPE_LEGACY);
 	ADD(process_row(context->device)->blocked_synchronize_ns, now_ns() - begin);
 	return CUDA_SUCCESS;
 }

@@ -41,25 +41,54 @@ static bool wait_over(const struct sim_item *item)
 	       device_item((u32)item->wait_channel - 1, item->wait_seq)->done_ns;
 }
 
-/* The first item that may run: not behind a host function or a wait in its own stream. */
+/* Streams that stand still behind a host function, a wait or one another. */
+struct still {
+	u64 streams[BLOCKED_STREAMS];
+	u32 count;
+	bool blocking; /* one that is ordered with the legacy stream */
+	bool legacy;
+};
+
+static bool stands(const struct still *still, const struct sim_item *item)
+{
+	u32 at;
+
+	if ((item->scope == SCOPE_LEGACY && still->blocking) ||
+	    (item->scope == SCOPE_BLOCKING && still->legacy))
+		return true;
+	for (at = 0; at < still->count; at++)
+		if (still->streams[at] == item->stream)
+			return true;
+	return false;
+}
+
+static void stop(struct still *still, const struct sim_item *item)
+{
+	still->streams[still->count++] = item->stream;
+	still->blocking |= item->scope != SCOPE_OWN;
+	still->legacy |= item->scope == SCOPE_LEGACY;
+}
+
+/* The first item that may run: in its stream's turn, and the legacy stream's. */
 static struct sim_item *runnable(struct sim_channel *channel, u64 when)
 {
-	u64 blocked[BLOCKED_STREAMS], seq;
-	u32 count = 0, at;
+	struct still still = {.count = 0};
+	u64 seq;
 
 	if (channel->head == channel->tail)
 		return NULL;
 	if (!channel->blocked_items)
 		return item_of(channel, channel->head);
-	for (seq = channel->head; seq < channel->tail; seq++) {
+	for (seq = channel->head; seq < channel->tail && still.count < BLOCKED_STREAMS; seq++) {
 		struct sim_item *item = item_of(channel, seq);
 
 		if (item->done_ns)
 			continue;
-		for (at = 0; at < count && blocked[at] != item->stream; at++)
-			;
-		if (at < count)
+		if (stands(&still, item)) {
+			if (item->scope == SCOPE_LEGACY && !still.legacy)
+				stop(&still, item);
 			continue;
+		}
 		if (item->kind == ITEM_WAIT && wait_over(item)) {
 			complete(channel, item, when);
 			continue;
@@ -68,9 +97,7 @@ static struct sim_item *runnable(struct sim_channel *channel, u64 when)
 			return item;
 		if (item->kind == ITEM_HOST && !item->ready)
 			item->ready = when;
-		if (count == BLOCKED_STREAMS)
-			return NULL;
-		blocked[count++] = item->stream;
+		stop(&still, item);
 	}
 	return NULL;
 }

@@ -44,6 +44,49 @@ int sim_cuWaitExternalSemaphoresAsync(void *semaphores, void *parameters, u32 co
 	return sim_cuSignalExternalSemaphoresAsync(semaphores, parameters, count, stream);
 }
 
+int sim_cuMemPrefetchBatchAsync(void *pointers, size_t *sizes, size_t count, void *places,
+				void *indices, size_t place_count, u64 flags, void *stream)
+{
+	(void)sizes, (void)places, (void)indices, (void)place_count, (void)flags;
+	return pointers && count ? mark(stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
+int sim_cuMemDiscardAndPrefetchBatchAsync(void *pointers, size_t *sizes, size_t count, void *places,
+					  void *indices, size_t place_count, u64 flags,
+					  void *stream)
+{
+	return sim_cuMemPrefetchBatchAsync(pointers, sizes, count, places, indices, place_count,
+					   flags, stream);
+}
+
+int sim_cuMemDiscardBatchAsync(void *pointers, size_t *sizes, size_t count, u64 flags, void *stream)
+{
+	(void)sizes, (void)flags;
+	return pointers && count ? mark(stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
+int sim_cuMemBatchDecompressAsync(void *parameters, size_t count, u32 flags, size_t *failed,
+				  void *stream)
+{
+	(void)flags, (void)failed;
+	return parameters && count ? mark(stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
+int sim_cuMemMapArrayAsync(void *list, u32 count, void *stream)
+{
+	return list && count ? mark(stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
+int sim_cuGraphicsMapResources(u32 count, void *resources, void *stream)
+{
+	return resources && count ? mark(stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
+int sim_cuGraphicsUnmapResources(u32 count, void *resources, void *stream)
+{
+	return sim_cuGraphicsMapResources(count, resources, stream);
+}
+
 struct ipc_handle {
 	u64 bytes;
 	u64 unused[7];

@@ -12,6 +12,7 @@
  * file is made lets the simulated functions return at once.
  * GPUGAUGE_HAMMER_WAIT=1: each process waits for a line on standard input
  * after it made its context, so that probes can be put in place.
+ * GPUGAUGE_HAMMER_LAUNCH=busy_20us: the function that is launched.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -116,13 +117,14 @@ static void must(int code, const char *what)
 
 static void prepare(void)
 {
+	const char *name = getenv("GPUGAUGE_HAMMER_LAUNCH");
 	void *module;
 
 	must(find("cuInit")(0), "cuInit");
 	must(find("cuDevicePrimaryCtxRetain")((uint64_t)&context, 0), "cuDevicePrimaryCtxRetain");
 	must(find("cuCtxSetCurrent")((uint64_t)context), "cuCtxSetCurrent");
 	must(find("cuModuleLoadData")((uint64_t)&module, ""), "cuModuleLoadData");
-	must(find("cuModuleGetFunction")((uint64_t)&launchable, module, "busy_1us"),
+	must(find("cuModuleGetFunction")((uint64_t)&launchable, module, name ? name : "busy_1us"),
 	     "cuModuleGetFunction");
 	must(find("cuMemAlloc_v2")((uint64_t)&device_memory, (uint64_t)64), "cuMemAlloc_v2");
 	must(find("cuMemAllocHost_v2")((uint64_t)&host_memory, (uint64_t)64), "cuMemAllocHost_v2");

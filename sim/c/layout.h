@@ -11,7 +11,7 @@
 
 enum sim_limit {
 	SIM_MAGIC = 0x67617567, /* "guag" */
-	SIM_VERSION = 3,
+	SIM_VERSION = 4,
 	SIM_SYMBOLS = 1024,
 	SIM_DEVICES = 64, /* MIG instances included */
 	SIM_CHANNELS = 256,
@@ -127,6 +127,7 @@ enum sim_limit {
 #define SIM_ITEM_FIELDS(F)                                                                         \
 	F(remaining_ns)                                                                            \
 	F(stream)                                                                                  \
+	F(scope) /* enum item_scope */                                                             \
 	F(kind)                                                                                    \
 	F(ready)	/* a host function may run now */                                          \
 	F(wait_channel) /* for an event: channel + 1 */                                            \

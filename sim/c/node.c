@@ -1,4 +1,7 @@
 /* Nodes added to a graph by hand, in every form of the call. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
 #include "graph.h"
 
 struct node *graph_add_child(struct graph *graph, const struct graph *child);
@@ -101,6 +104,26 @@ ADDS(Empty, NODE_EMPTY, 0)
 ADDS(EventRecord, NODE_EVENT_RECORD, 0)
 ADDS(EventWait, NODE_WAIT_EVENT, 0)
 ADDS(BatchMemOp, NODE_BATCH_MEM_OP, 0)
+ADDS(ExternalSemaphoresSignal, NODE_SEMAPHORE_SIGNAL, 0)
+ADDS(ExternalSemaphoresWait, NODE_SEMAPHORE_WAIT, 0)
+ADDS(MemFree, NODE_MEM_FREE, 0)
+
+/* The node's memory is an address only: it is not requested by a call of its own. */
+int sim_cuGraphAddMemAllocNode(void **out, struct graph *graph, void **needs, size_t count,
+			       unsigned char *given)
+{
+	const size_t bytes_at = 104, pointer_at = 112; /* CUDA_MEM_ALLOC_NODE_PARAMS */
+	size_t bytes = *(const size_t *)(given + bytes_at);
+	void *space;
+
+	(void)needs, (void)count;
+	space = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (space == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*(void **)(given + pointer_at) = space;
+	return add(out, graph, NODE_MEM_ALLOC, 0);
+}
 
 int sim_cuGraphAddHostNode(void **out, struct graph *graph, void **needs, size_t count,
 			   const struct node_parameters *given)

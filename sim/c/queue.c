@@ -16,24 +16,46 @@ bool queue_done(u32 number, u64 seq, u64 *done_ns)
 	return when != 0;
 }
 
-/* Wait until an item is done. The caller counts the time. */
-void queue_wait(u32 channel, u64 seq)
+/* Is one item done, or all up to it of the streams that a scope covers? */
+bool queue_over(u32 number, u64 seq, u32 scope)
+{
+	const struct sim_channel *channel = &sim->channels[number];
+	u64 at;
+
+	if (!channel->used || channel->head > seq)
+		return true;
+	if (scope == SCOPE_OWN)
+		return queue_done(number, seq, NULL);
+	for (at = channel->head; at <= seq; at++) {
+		const struct sim_item *item = device_item(number, at);
+
+		if (!item->done_ns && (scope == SCOPE_LEGACY || item->scope != SCOPE_OWN))
+			return false;
+	}
+	return true;
+}
+
+/* Wait until that is so. The caller counts the time. */
+void queue_wait_scope(u32 channel, u64 seq, u32 scope)
 {
 	while (seq) {
 		u64 left;
 
 		state_lock();
 		device_advance_all(now_ns());
-		left = queue_done(channel, seq, NULL) ? 0 : device_remaining_ns(channel, seq);
-		if (queue_done(channel, seq, NULL)) {
+		if (queue_over(channel, seq, scope)) {
 			state_unlock();
 			return;
 		}
+		left = device_remaining_ns(channel, seq);
 		state_unlock();
-		if (left < 2000)
-			left = 2000;
-		pause_ns(left);
+		pause_ns(left < 2000 ? 2000 : left);
 	}
+}
+
+void queue_wait(u32 channel, u64 seq)
+{
+	queue_wait_scope(channel, seq, SCOPE_OWN);
 }
 
 void queue_complete(u32 number, u64 seq)
@@ -65,6 +87,13 @@ bool queue_host_ready(u32 number, u64 seq)
 	return ready;
 }
 
+static u32 scope_of(const struct stream *stream)
+{
+	if (stream == &stream->context->legacy)
+		return SCOPE_LEGACY;
+	return stream->flags & 1 ? SCOPE_OWN : SCOPE_BLOCKING;
+}
+
 static void push(struct stream *stream, u32 kind, u64 duration_ns, u64 now, u64 wait[2])
 {
 	struct sim_channel *channel = &sim->channels[stream->context->channel];
@@ -74,6 +103,7 @@ static void push(struct stream *stream, u32 kind, u64 duration_ns, u64 now, u64 
 	*item = (struct sim_item){
 		.remaining_ns = duration_ns,
 		.stream = stream->id,
+		.scope = scope_of(stream),
 		.kind = kind,
 		.wait_channel = wait[0],
 		.wait_seq = wait[1],

@@ -58,6 +58,13 @@ enum item_kind {
 	ITEM_WAIT = 5, /* done when another item is */
 };
 
+/* What an item's stream waits for, and what a wait covers. */
+enum item_scope {
+	SCOPE_OWN = 0,	    /* a non-blocking stream; a wait for one item */
+	SCOPE_BLOCKING = 1, /* ordered with the legacy stream; a wait for all such streams */
+	SCOPE_LEGACY = 2,   /* the legacy stream itself; a wait for the whole context */
+};
+
 enum direction {
 	COPY_HTOD,
 	COPY_DTOH,
@@ -233,6 +240,8 @@ int queue_submit(struct stream *stream, u32 kind, u64 duration_ns, u64 *seq);
 int queue_submit_wait(struct stream *stream, u32 channel, u64 seq);
 bool queue_done(u32 channel, u64 seq, u64 *done_ns);
 void queue_wait(u32 channel, u64 seq);
+void queue_wait_scope(u32 channel, u64 seq, u32 scope);
+bool queue_over(u32 channel, u64 seq, u32 scope);
 void queue_complete(u32 channel, u64 seq);
 bool queue_host_ready(u32 channel, u64 seq);
 void issue_cost(void);
@@ -267,6 +276,8 @@ enum node_type {
 	NODE_EMPTY = 5,
 	NODE_WAIT_EVENT = 6,
 	NODE_EVENT_RECORD = 7,
+	NODE_SEMAPHORE_SIGNAL = 8,
+	NODE_SEMAPHORE_WAIT = 9,
 	NODE_MEM_ALLOC = 10,
 	NODE_MEM_FREE = 11,
 	NODE_BATCH_MEM_OP = 12,

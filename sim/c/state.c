@@ -28,7 +28,7 @@ u64 now_ns(void)
 /* Sleep for the long part, spin for the rest: two CPUs must do for many processes. */
 void pause_ns(u64 ns)
 {
-	const u64 wake_ns = 80000; /* a sleep ends about this late */
+	const u64 wake_ns = 25000; /* a sleep ends about this late, with the least timer slack */
 	u64 end = now_ns() + ns;
 
 	if (ns > 2 * wake_ns) {

@@ -131,6 +131,11 @@ static u64 last_of(const struct stream *stream)
 	return stream == &stream->context->legacy ? stream->context->last_blocking : stream->last;
 }
 
+static u32 wait_scope(const struct stream *stream)
+{
+	return stream == &stream->context->legacy ? SCOPE_BLOCKING : SCOPE_OWN;
+}
+
 int sim_cuStreamSynchronize(void *handle)
 {
 	u64 begin = now_ns();
@@ -142,7 +147,7 @@ int sim_cuStreamSynchronize(void *handle)
 	result = capture_forbids(stream);
 	if (result)
 		return result;
-	queue_wait(stream->context->channel, last_of(stream));
+	queue_wait_scope(stream->context->channel, last_of(stream), wait_scope(stream));
 	ADD(process_row(stream->context->device)->blocked_synchronize_ns, now_ns() - begin);
 	return CUDA_SUCCESS;
 }
@@ -160,7 +165,7 @@ int sim_cuStreamQuery(void *handle)
 		return result;
 	state_lock();
 	device_advance_all(now_ns());
-	done = queue_done(stream->context->channel, last_of(stream), NULL);
+	done = queue_over(stream->context->channel, last_of(stream), wait_scope(stream));
 	state_unlock();
 	return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }

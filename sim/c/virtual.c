@@ -1,6 +1,8 @@
 /* The virtual-memory API: memory lives as long as a handle or a mapping of it. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "sim.h"
 
@@ -12,6 +14,7 @@ struct physical {
 	u64 bytes;
 	u64 references;
 	u64 mappings;
+	bool imported; /* another process asked for it and holds it */
 };
 
 static struct {
@@ -26,7 +29,7 @@ static void settle(struct physical *physical)
 
 	if (physical->references || physical->mappings)
 		return;
-	if (physical->context->object.magic == MAGIC_CONTEXT) {
+	if (!physical->imported && physical->context->object.magic == MAGIC_CONTEXT) {
 		memory_requested(physical->context->device, MEMORY_VIRTUAL, -(int64_t)bytes);
 		memory_charge(physical->context, -bytes);
 	}
@@ -66,6 +69,32 @@ int sim_cuMemRelease(struct physical *physical)
 	physical->references--;
 	settle(physical);
 	process_unlock();
+	return CUDA_SUCCESS;
+}
+
+/* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR only: an empty file of that size stands for it. */
+int sim_cuMemExportToShareableHandle(int *file, struct physical *physical, u32 type, u64 flags)
+{
+	if (!file || !object_is(physical, MAGIC_PHYSICAL) || type != 1 || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*file = memfd_create("simulated-gpu-memory", MFD_CLOEXEC);
+	if (*file < 0 || ftruncate(*file, (off_t)physical->bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+int sim_cuMemImportFromShareableHandle(void **out, u64 file, u32 type)
+{
+	struct physical *physical;
+	struct stat status;
+
+	if (!out || type != 1 || fstat((int)file, &status))
+		return CUDA_ERROR_INVALID_VALUE;
+	physical = object_new(MAGIC_PHYSICAL, sizeof(*physical));
+	physical->bytes = (u64)status.st_size;
+	physical->references = 1;
+	physical->imported = true;
+	*out = physical;
 	return CUDA_SUCCESS;
 }
 

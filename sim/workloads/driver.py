@@ -13,6 +13,17 @@ from typing import Any
 STACK_ZERO = c_void_p(None)
 
 
+def launch_arguments(
+    function: c_void_p,
+    stream: c_void_p,
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (32, 1, 1),
+) -> tuple[Any, ...]:
+    """Return the arguments of cuLaunchKernel: made once, a loop can launch every few us."""
+    shape = [c_uint(size) for size in (*grid, *block, 0)]
+    return (function, *shape, stream, STACK_ZERO, STACK_ZERO)
+
+
 class DriverError(RuntimeError):
     """A driver call did not answer CUDA_SUCCESS."""
 
@@ -67,8 +78,7 @@ class Driver:
         name: str = "cuLaunchKernel",
     ) -> None:
         """Launch a function on a stream."""
-        shape = [c_uint(size) for size in (*grid, *block, 0)]
-        self.call(name, function, *shape, stream, STACK_ZERO, STACK_ZERO)
+        self.call(name, *launch_arguments(function, stream, grid, block))
 
     def stream(self, flags: int = 1) -> c_void_p:
         """Return a new stream, by default one that does not wait for the legacy stream."""
@@ -134,4 +144,13 @@ def options(description: str | None, **numbers: int) -> argparse.Namespace:
     return parser.parse_args()
 
 
-__all__ = ["Driver", "DriverError", "byref", "c_int", "c_uint64", "c_void_p", "options"]
+__all__ = [
+    "Driver",
+    "DriverError",
+    "byref",
+    "c_int",
+    "c_uint64",
+    "c_void_p",
+    "launch_arguments",
+    "options",
+]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 
-from sim.workloads.driver import Driver, options
+from sim.workloads.driver import Driver, launch_arguments, options
 
 
 def main() -> None:
@@ -20,9 +20,13 @@ def main() -> None:
 
     def run(index: int) -> None:
         driver.library.cuCtxSetCurrent(driver.context)
+        arguments = launch_arguments(function, streams[index])
+        launch, failed = driver.library.cuLaunchKernel, 0
         for _ in range(given.launches):
-            driver.launch(function, streams[index])
+            failed |= launch(*arguments)
+        codes.append(failed)
 
+    codes: list[int] = []
     begin = time.monotonic_ns()
     workers = [threading.Thread(target=run, args=(index,)) for index in range(given.threads)]
     for worker in workers:
@@ -30,6 +34,8 @@ def main() -> None:
     for worker in workers:
         worker.join()
     wall_ns = time.monotonic_ns() - begin
+    if any(codes):
+        raise SystemExit(f"cuLaunchKernel answered {codes}")
     driver.counts["cuCtxSetCurrent"] += given.threads
     driver.counts["cuLaunchKernel"] = given.threads * given.launches
     driver.drain()
