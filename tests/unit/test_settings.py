@@ -219,7 +219,9 @@ def test_variables_of_a_kubernetes_service_are_not_settings() -> None:
 
 
 def test_other_variables_are_not_ours() -> None:
-    assert load(environ={"GPUGAUGEX": "1", "gpugauge_tick_seconds": "5"}) == Settings()
+    others = {"GPUGAUGEX": "1", "gpugauge_tick_seconds": "5", "GPUGAUGE_SIM_STATE": "/x"}
+    assert load(environ=others) == Settings()
+    assert not any(s.variable.startswith("GPUGAUGE_SIM_") for s in catalog())
 
 
 @given(st.sampled_from(catalog()), st.text(max_size=40))

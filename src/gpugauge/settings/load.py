@@ -16,6 +16,8 @@ from gpugauge.settings.values import from_text, from_toml
 
 FILE_LIMIT_BYTES = 1024 * 1024
 FILE_VARIABLE = "GPUGAUGE_SETTINGS"
+SIMULATOR_PREFIX = "GPUGAUGE_SIM_"
+"""Variables of the simulated driver, which the agent's environment may have too."""
 
 # Kubernetes puts such variables into every pod of a namespace that has a Service named
 # gpugauge (enableServiceLinks): they are not settings.
@@ -68,6 +70,8 @@ def _environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for name, text in environ.items():
         if not name.startswith("GPUGAUGE_") or name == FILE_VARIABLE:
+            continue
+        if name.startswith(SIMULATOR_PREFIX):
             continue
         setting = by_variable.get(name)
         if _SERVICE_LINK.fullmatch(name) and (setting is None or _SERVICE_ADDRESS.match(text)):
