@@ -521,7 +521,7 @@ class NodeMachine(RuleBasedStateMachine):
         assert len(inodes) == len(set(inodes))
 
 
-NodeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+NodeMachine.TestCase.settings = settings(stateful_step_count=50, deadline=None)
 TestNode = NodeMachine.TestCase
 
 
