@@ -104,6 +104,25 @@ def test_without_privileges_every_refusal_is_told_and_nothing_breaks() -> None:
     subprocess.run([sys.executable, "-c", code, str(HERE.parent.parent / "src")], check=True)
 
 
+def test_bpf_and_perfmon_are_enough_for_session_and_multi() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from gpugauge.ebpf import features\n"
+        "from gpugauge.ebpf.sideband import Sideband\n"
+        "f = features.probe()\n"
+        "assert f['session'].offered and f['multi'].offered, f\n"
+        "assert not f['perf'].offered and 'SYS_ADMIN' in f['perf'].remedy, f['perf']\n"
+        "Sideband().close()\n"
+    )
+    subprocess.run(
+        [
+            *("setpriv", "--bounding-set=-all,+bpf,+perfmon", "--inh-caps=-all"),
+            *(sys.executable, "-c", code, str(HERE.parent.parent / "src")),
+        ],
+        check=True,
+    )
+
+
 def test_a_pid_namespace_of_its_own_is_found() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
