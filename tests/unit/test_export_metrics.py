@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -531,3 +532,28 @@ def test_rendered_once_a_snapshot() -> None:
     exposition.publish(busy_snapshot())
     assert exposition.text() is exposition.text()
     assert exposition.text(compressed=True) is exposition.text(compressed=True)
+
+
+def test_the_tick_does_not_wait_for_a_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    exposition = Exposition(ROOMY)
+    exposition.publish(busy_snapshot())
+    begun, go_on = threading.Event(), threading.Event()
+    whole = Exposition.collect
+
+    def slow(self: Exposition) -> Iterator[object]:
+        begun.set()
+        assert go_on.wait(60)
+        return whole(self)
+
+    monkeypatch.setattr(Exposition, "collect", slow)
+    scrape = threading.Thread(target=exposition.text)
+    scrape.start()
+    try:
+        assert begun.wait(60)
+        exposition.publish(snapshot(number=17))  # would hang here
+        assert exposition.snapshot is not None
+        assert exposition.snapshot.number == 17
+    finally:
+        go_on.set()
+        scrape.join()
+    assert values(parsed(exposition), "launches_total") == []

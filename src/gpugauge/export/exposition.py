@@ -6,6 +6,7 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -36,6 +37,20 @@ BUCKET_LABELS = (*map(floatToGoString, BUCKET_BOUNDS), "+Inf")
 GZIP_LEVEL = 1  # a tenth of the size already; higher levels cost more CPU than they save
 
 
+_EMPTY = (b"", gzip.compress(b"", mtime=0))
+
+
+@dataclass(slots=True)
+class _Published:
+    """A snapshot, and its text once somebody asked for it."""
+
+    snapshot: Snapshot
+    findings: Sequence[Finding]
+    at_seconds: float
+    plain: bytes | None = None
+    packed: bytes | None = None
+
+
 class Exposition(Collector):
     """The newest snapshot as text, for any number of scrapes."""
 
@@ -50,36 +65,42 @@ class Exposition(Collector):
         self._rising = Rising(settings.retire_seconds, now_seconds)
         self.registry = CollectorRegistry(auto_describe=False)
         self._writer = TextWriter()
-        self._newest: tuple[Snapshot, Sequence[Finding]] | None = None
-        self._published_seconds = now_seconds()
-        self._rendered: dict[bool, bytes] = {}
+        self._newest: _Published | None = None
+        self._started_seconds = now_seconds()
         self.registry.register(self)
 
     @property
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot; None before the first tick."""
-        return self._newest[0] if self._newest else None
+        newest = self._newest
+        return newest.snapshot if newest else None
 
     @property
     def age_seconds(self) -> float:
         """Time since the newest snapshot, or since the start."""
-        return self._now_seconds() - self._published_seconds
+        newest = self._newest
+        return self._now_seconds() - (newest.at_seconds if newest else self._started_seconds)
 
     def publish(self, snapshot: Snapshot, findings: Sequence[Finding] = ()) -> None:
-        """Make this the newest snapshot. Costs nothing until somebody asks."""
-        with self._lock:
-            self._newest = (snapshot, findings)
-            self._published_seconds = self._now_seconds()
-            self._rendered = {}
+        """Make this the newest snapshot. Costs nothing until somebody asks.
+
+        Takes no lock: the tick never waits for a rendering.
+        """
+        self._newest = _Published(snapshot, findings, self._now_seconds())
 
     def text(self, compressed: bool = False) -> bytes:
         """Return the exposition; empty before the first tick."""
         with self._lock:
-            if False not in self._rendered:
-                self._rendered[False] = self._writer.write(self.registry.collect())
-            if compressed and True not in self._rendered:
-                self._rendered[True] = gzip.compress(self._rendered[False], GZIP_LEVEL, mtime=0)
-            return self._rendered[compressed]
+            newest = self._newest
+            if newest is None:
+                return _EMPTY[compressed]
+            if newest.plain is None:
+                newest.plain = self._writer.write(self.registry.collect())
+            if not compressed:
+                return newest.plain
+            if newest.packed is None:
+                newest.packed = gzip.compress(newest.plain, GZIP_LEVEL, mtime=0)
+            return newest.packed
 
     def describe(self) -> list[Family]:
         """Return nothing: names are checked against the table by the tests."""
@@ -87,11 +108,11 @@ class Exposition(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield every family that has samples; called by prometheus_client."""
-        if self._newest is None:
+        newest = self._newest
+        if newest is None:
             return
-        snapshot, findings = self._newest
         budget = SeriesBudget(self._settings.per_owner)
-        view = make_view(snapshot, self._admission, budget, findings)
+        view = make_view(newest.snapshot, self._admission, budget, newest.findings)
         self._rising.begin()
         writer = _Writer(view, self._rising)
         for metric in METRICS:
