@@ -112,7 +112,10 @@ static void attach(void)
 		u64 parent = oracle ? oracle->pid : 0;
 
 		if (state_attach()) {
-			fprintf(stderr, "simulated driver: cannot use the state file %s: %s\n",
+			fprintf(stderr,
+				"simulated driver: cannot use the state file %s: %s; remove it, or "
+				"set "
+				"GPUGAUGE_SIM_STATE\n",
 				state_path(), strerror(errno));
 			_exit(70);
 		}

@@ -146,8 +146,13 @@ int state_attach(void)
 			create(state);
 		flock(fd, LOCK_UN);
 		close(fd);
-		if (state == MAP_FAILED || state->header.version != SIM_VERSION)
+		if (state == MAP_FAILED)
 			return -1;
+		if (state->header.version != SIM_VERSION) {
+			munmap(state, sizeof(*state));
+			errno = EPROTO; /* of another version of this library */
+			return -1;
+		}
 		sim = state;
 	}
 	if (lock_fd < 0) {

@@ -19,15 +19,15 @@ def main() -> None:
     stream = driver.stream()
     seen: list[int] = []
 
-    @CFUNCTYPE(None, c_void_p)
-    def host(data: int | None) -> None:
+    def run_host(data: int | None) -> None:
         time.sleep(given.host_us / 1e6)
         seen.append(data or 0)
 
-    @CFUNCTYPE(None, c_void_p, c_int, c_void_p)
-    def callback(_stream: int, status: int, data: int | None) -> None:
+    def run_callback(_stream: int, status: int, data: int | None) -> None:
         seen.append((data or 0) if status == 0 else -1)
 
+    host = CFUNCTYPE(None, c_void_p)(run_host)
+    callback = CFUNCTYPE(None, c_void_p, c_int, c_void_p)(run_callback)
     for number in range(given.rounds):
         driver.launch(function, stream)
         driver.call("cuLaunchHostFunc", stream, host, c_void_p(2 * number))

@@ -179,3 +179,10 @@ def test_the_library_says_that_it_is_simulated(tmp_path: Path) -> None:
         with device.start([sys.executable, "-c", text + ".gpugauge_simulated_driver())"]) as child:
             assert int(child.communicate()[0]) > 0
         assert device.oracle.processes() == []
+
+
+def test_a_state_of_another_version_is_refused_with_the_next_step(tmp_path: Path) -> None:
+    with machine(tmp_path) as device:
+        device.state.write_bytes(b"\1" * 4096)
+        with pytest.raises(RuntimeError, match=r"cannot use the state file .*; remove it"):
+            device.workload("training", steps=1)
