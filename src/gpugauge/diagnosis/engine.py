@@ -14,7 +14,7 @@ from gpugauge.diagnosis.case import Case
 from gpugauge.diagnosis.figures import figures
 from gpugauge.diagnosis.history import History
 from gpugauge.diagnosis.hysteresis import RuleState
-from gpugauge.diagnosis.merge import fold_devices, merge
+from gpugauge.diagnosis.merge import fold, merge
 from gpugauge.diagnosis.onset import began_ago
 from gpugauge.diagnosis.report import make_finding
 from gpugauge.diagnosis.rule import Rule, Suspicion
@@ -173,4 +173,4 @@ class Engine:
             mine = [s.finding for s in subject.states.values() if s.finding is not None]
             if mine:
                 found += merge(mine)
-        return tuple(fold_devices(found))
+        return tuple(fold(found))

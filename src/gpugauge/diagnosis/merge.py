@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpugauge.diagnosis.rules import RULES
 from gpugauge.model.finding import Confidence, Finding, Severity
+from gpugauge.model.workload import Scope
 
 RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 WEIGHT = {Confidence.SURE: 1.0, Confidence.LIKELY: 0.7, Confidence.POSSIBLE: 0.4}
@@ -36,12 +37,16 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
     ordered = sorted(findings, key=lambda f: (-RANK[f.severity], ORDER.get(f.rule, 99)))
     kept: list[Finding] = []
     for finding in ordered:
-        for index, other in enumerate(kept):
-            if finding.rule in ABSORBS.get(other.rule, ()):
-                kept[index] = _with(other, finding)
-                break
-        else:
-            kept.append(finding)
+        by = next((i for i, o in enumerate(kept) if finding.rule in ABSORBS.get(o.rule, ())), None)
+        if by is not None:
+            kept[by] = _with(kept[by], finding)
+            continue
+        whole = finding
+        for other in [o for o in kept if o.severity is finding.severity]:
+            if other.rule in ABSORBS.get(finding.rule, ()):
+                kept.remove(other)
+                whole = _with(whole, other)
+        kept.append(whole)
     rivals = sorted((f for f in kept if f.rule in RIVALS), key=weight, reverse=True)
     for rival in rivals[1:]:
         if RANK[rival.severity] < RANK[rivals[0].severity] or weight(rival) < MUCH_LESS * weight(
@@ -53,28 +58,37 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
     return kept
 
 
-def fold_devices(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with those of one owner and rule on several devices made one."""
+def fold(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings with those of one owner and rule made one, and a job's hang made one."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        per_process = finding.owner is None or not (finding.owner.pod or finding.owner.container_id)
-        key = (finding.rule, finding.owner, finding.pids if per_process else ())
-        groups.setdefault(key, []).append(finding)
+        groups.setdefault((finding.rule, *_group(finding)), []).append(finding)
     folded = []
     for group in groups.values():
         first = max(group, key=lambda f: (RANK[f.severity], weight(f)))
-        if len(group) > 1:
-            others = len(group) - 1
-            more = f" (and on {others} more device{'s' if others > 1 else ''})"
+        pods = len({f.owner for f in group}) - 1
+        devices = len({f.gpu_uuid for f in group}) - 1
+        more = f"{pods} more pod" if pods else f"on {devices} more device"
+        if devices or pods:
+            plural = "s" if (pods or devices) > 1 else ""
             first = replace(
                 first,
-                sentence=first.sentence.removesuffix(".") + more + ".",
+                sentence=f"{first.sentence.removesuffix('.')} (and {more}{plural}).",
                 since_unix_ns=min(f.since_unix_ns for f in group),
                 pids=tuple(dict.fromkeys(pid for f in group for pid in f.pids))[:16],
             )
         folded.append(first)
     folded.sort(key=lambda f: (-RANK[f.severity], -weight(f), ORDER.get(f.rule, 99)))
     return folded
+
+
+def _group(finding: Finding) -> tuple[object, ...]:
+    owner = finding.owner
+    if owner is None or owner.scope not in (Scope.POD, Scope.CONTAINER):
+        return (owner, finding.pids)
+    if finding.rule == "hang" and owner.workload:
+        return (owner.namespace, owner.workload, owner.container)
+    return (owner,)
 
 
 def _with(finding: Finding, part: Finding) -> Finding:

@@ -47,12 +47,12 @@ class DiagnosisSettings:
     harm_idle_ratio: float = _bounded(0.05, 0.01, 1.0)
     """Known idle time that was not there before, as a share of time."""
     # ---- added_synchronization -------------------------------------------------
-    added_synchronization_calls_ratio: float = _bounded(1.5, 1.05, 100.0)
-    """Synchronizations and copies per launch, against what is usual."""
+    added_synchronization_calls_ratio: float = _bounded(1.3, 1.05, 100.0)
+    """Synchronizations, or copies of one direction, per launch, against what is usual."""
     added_synchronization_lost_ratio: float = _bounded(0.05, 0.01, 1.0)
     """Work lost. Lower than for other rules, because the calls themselves tell the cause."""
     added_synchronization_wait_ratio: float = _bounded(0.03, 0.005, 1.0)
-    """Share of time that is newly spent waiting in synchronizations and copies."""
+    """Share of time that is newly spent waiting in synchronizations and copies, or idle."""
     # ---- noisy_neighbour -------------------------------------------------------
     noisy_neighbour_wait_ratio: float = _bounded(1.3, 1.05, 100.0)
     """Wait per launch or per synchronization, against what is usual."""

@@ -11,6 +11,7 @@ from gpugauge.units import bytes_text
 
 LEAST_PER_WORK = 1e-4
 """One call in 10,000 launches is as good as none."""
+KINDS = ("syncs_per_work", "dtoh_copies_per_work", "htod_copies_per_work")
 
 
 def check(case: Case) -> Verdict:
@@ -25,18 +26,21 @@ def check(case: Case) -> Verdict:
         return LookAgain("a known phase that does the same work")
     usual, limits = phase.usual, case.settings
     calls, calls_before = _calls(now), max(_calls(usual), LEAST_PER_WORK)
-    if calls < calls_before * case.slack_factor(limits.added_synchronization_calls_ratio):
+    more_calls = max(_grown(now, usual, name) for name in KINDS)
+    if more_calls < case.slack_factor(limits.added_synchronization_calls_ratio):
         return FINE
     # What would be waited if each launch still cost what it did, and what is waited now.
     waits_before = usual.waits_ratio * now.work_per_second / usual.work_per_second
-    rise = now.waits_ratio - waits_before
-    if rise < case.slack(limits.added_synchronization_wait_ratio):
+    idle = max(0.0, more(now.idle_ratio, usual.idle_ratio))
+    # A program that always waited once a step does not wait longer, but the GPU runs dry
+    # after each wait: both are the cost of the added calls.
+    cost = max(0.0, now.waits_ratio - waits_before) + idle
+    if cost < case.slack(limits.added_synchronization_wait_ratio):
         return FINE
     lost = lost_ratio(now, phase)
     batches_lost = 0.0
     if usual.htod_bytes_per_second and phase.steady:
         batches_lost = 1 - now.htod_bytes_per_second / usual.htod_bytes_per_second
-    idle = more(now.idle_ratio, usual.idle_ratio)
     least = case.slack(limits.added_synchronization_lost_ratio)
     if lost < least and batches_lost < least and idle < case.slack(limits.harm_idle_ratio):
         return FINE  # the wait only moved from one call to another
@@ -65,9 +69,13 @@ def check(case: Case) -> Verdict:
             ),
             *compare("known idle", "ratio", now.idle_ratio, usual.idle_ratio),
         ),
-        explained_ratio=rise,
+        explained_ratio=cost,
         lacked=() if now.idle_ratio is not None else ("known idle time",),
     )  # fmt: skip
+
+
+def _grown(now: Figures, usual: Figures, name: str) -> float:
+    return float(getattr(now, name)) / max(float(getattr(usual, name)), LEAST_PER_WORK)
 
 
 def _calls(of: Figures) -> float:

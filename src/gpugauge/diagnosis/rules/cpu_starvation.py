@@ -9,6 +9,10 @@ from gpugauge.diagnosis.text import percent, times
 from gpugauge.model.finding import Evidence, Severity
 
 SAME_CALLS = {**SAME_WORK, "syncs_per_work": 1.5, "dtoh_bytes_per_work": 2.0}
+QUIET_RATIO = 0.02
+BUSY_IDLE_RATIO = 0.15
+UNEXPLAINED_RATIO = 0.25
+"""Without a cause it is only told of a workload that never rested, and lost this much."""
 STILL_WORKING_RATIO = 0.02
 """Less than this of the usual work is a pause, not a slower feed."""
 
@@ -102,8 +106,10 @@ def _cause(
         evidence = compare(OWN, "s", now.cpu_per_work_seconds, usual.cpu_per_work_seconds)
         words = f"its own code takes {times(per_work)} the CPU time per launch"
         return words, evidence, Severity.WARNING
-    if not steady or case.baseline.quiet > 0.05:
-        return "a steady demand: it may simply be asked for less"
+    always_busy = steady and case.baseline.quiet < QUIET_RATIO
+    always_busy = always_busy and (usual.idle_ratio or 0.0) < BUSY_IDLE_RATIO
+    if not always_busy or 1 - now.work_per_second / usual.work_per_second < UNEXPLAINED_RATIO:
+        return "a cause on this node, and a workload that was always busy: it may be asked for less"
     words = "nothing on this node explains it: it waits for something elsewhere, or is asked less"
     return words, (), Severity.INFO
 

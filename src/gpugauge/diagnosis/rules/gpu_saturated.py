@@ -13,6 +13,8 @@ def check(case: Case) -> Verdict:
     now, limits = case.now, case.settings
     if now is None or case.after_gap:
         return LookAgain("a whole window of snapshots without a gap")
+    if case.starting:
+        return LookAgain("processes that are past their start")
     blocked = now.blocked_ratio
     if now.work_per_second == 0 or blocked < case.slack(limits.gpu_saturated_blocked_ratio):
         return FINE
