@@ -323,11 +323,14 @@ def test_a_service_account_over_tls(tmp_path, monkeypatch):
         )  # fmt: skip
         one.start()
         until(lambda: one.ready)
-        server.tokens = {"rotated"}
         (tmp_path / "token").write_text("rotated")
+        server.tokens = {"rotated"}
         seen = server.count(PODS, "watch")
         until(lambda: server.count(PODS, "watch") >= seen + 2)
-        assert "pods" not in one.errors
+        until(lambda: "pods" not in one.errors)
+        version = one.version
+        server.put(PODS, pod("b"))
+        until(lambda: one.version > version)
         one.stop()
 
 

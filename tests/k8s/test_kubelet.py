@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpugauge.attribution.allocation import Allocation
-from gpugauge.attribution.podresources import KubeletClient
+from gpugauge.attribution.podresources import SHARES_EVERY_POLLS, KubeletClient
 from tests.k8s.fakes.kubelet import FakeKubelet, Given
 from tests.k8s.fakes.waiting import until
 
@@ -38,6 +38,22 @@ def test_devices_by_container(kubelet, client):
         Allocation("ml", "c", "main", "gpu.nvidia.com", "node-a/gpu-0", "ml/claim"),
     )
     assert client.allocations.shares == {A: 7}
+
+
+def test_how_devices_are_shared_is_asked_when_they_change_and_now_and_then(kubelet, client):
+    kubelet.given = [Given("ml", "a", "main", {"nvidia.com/gpu": [f"{A}::0"]})]
+    kubelet.allocatable = {"nvidia.com/gpu": [f"{A}::{n}" for n in range(5)]}
+    client.poll()
+    kubelet.allocatable = {"nvidia.com/gpu": [f"{A}::{n}" for n in range(11)]}
+    for _ in range(SHARES_EVERY_POLLS):
+        client.poll()
+        assert client.allocations.shares == {A: 5}
+    client.poll()
+    assert client.allocations.shares == {A: 11}
+    kubelet.allocatable = {"nvidia.com/gpu": [f"{A}::{n}" for n in range(3)]}
+    kubelet.given = [Given("ml", "b", "main", {"nvidia.com/gpu": [f"{A}::0"]})]
+    client.poll()
+    assert client.allocations.shares == {A: 3}
 
 
 def test_renamed_resources_and_drivers_can_be_told(kubelet):

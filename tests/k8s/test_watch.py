@@ -147,8 +147,8 @@ def test_a_rotated_token_is_read_again(server, store, watch, tmp_path):
     server.put(PODS, pod("a"))
     watch(dataclasses.replace(SHORT, watch_seconds=1.0))
     until(lambda: names(store) == {"a"})
-    server.tokens = {"second-token"}
     (tmp_path / "token").write_text("second-token\n")
+    server.tokens = {"second-token"}
     before = server.count(PODS, "watch")
     until(lambda: server.count(PODS, "watch") >= before + 2)
     server.put(PODS, pod("b"))

@@ -58,7 +58,7 @@ class ApiServer:
 
     def get(
         self, path: str, params: Mapping[str, str], *, limit_bytes: int, seconds: float
-    ) -> bytes:
+    ) -> bytearray:
         """Return the body of an answer.
 
         Raises:
@@ -74,7 +74,7 @@ class ApiServer:
                 raise TooLarge(f"An answer of the API server exceeds {limit_bytes} bytes.")
             if time.monotonic() > until:
                 raise UnavailableError(f"The API server did not finish an answer in {seconds:g} s.")
-        return bytes(body)
+        return body
 
     def lines(
         self, path: str, params: Mapping[str, str], *, limit_bytes: int, silence_seconds: float
@@ -91,9 +91,8 @@ class ApiServer:
                 yield b""
             rest += chunk
             if b"\n" in chunk:
-                *whole, last = bytes(rest).split(b"\n")
-                rest = bytearray(last)
-                yield from (line for line in whole if line.strip())
+                *whole, rest = rest.split(b"\n")
+                yield from (bytes(line) for line in whole if line.strip())
             if len(rest) > limit_bytes:
                 raise TooLarge(f"An event of the API server exceeds {limit_bytes} bytes.")
         if rest.strip():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from gpugauge.errors import UnavailableError
 SOCKET_BELOW_KUBELET = "pod-resources/kubelet.sock"
 ANSWER_LIMIT_BYTES = 16 << 20
 DEVICES_LIMIT = 16_384
+SHARES_EVERY_POLLS = 6
+"""How devices are shared changes with the plugin's configuration: asked once a minute."""
 RESOURCES = ("nvidia.com/",)
 """Prefixes of resource names that are GPUs; plugins can rename theirs."""
 DRA_DRIVERS = ("gpu.nvidia.com",)
@@ -58,6 +60,7 @@ class KubeletClient:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._channel: Any = None
+        self._polls_since_shares = SHARES_EVERY_POLLS
         self._allocations = Allocations()
         self.error = ""
         """Why the last question had no answer, or "". The answer before it is kept."""
@@ -135,7 +138,14 @@ class KubeletClient:
                 f"The kubelet does not answer ({error.code().name}).",
                 "It is asked again; the last answer is kept.",
             ) from None
-        self._take(answer, self._shares(messages, grpc))
+        devices = tuple(self._devices(answer))
+        before = self._allocations
+        if devices != before.devices or self._polls_since_shares >= SHARES_EVERY_POLLS:
+            self._polls_since_shares = 0
+            self._take(devices, self._shares(messages, grpc))
+        else:
+            self._polls_since_shares += 1
+            self._take(devices, before.shares)
 
     def _call(self, messages: Any, method: str, stem: str) -> Any:
         call = self._channel.unary_unary(
@@ -158,8 +168,7 @@ class KubeletClient:
         ]
         return count_shares([one.base for one in ids if one.replica is not None])
 
-    def _take(self, answer: Any, shares: dict[str, int]) -> None:
-        devices = tuple(self._devices(answer))
+    def _take(self, devices: tuple[Allocation, ...], shares: Mapping[str, int]) -> None:
         before = self._allocations
         self.error = ""
         if len(devices) == DEVICES_LIMIT:

@@ -46,7 +46,7 @@ class ErrorStatus(msgspec.Struct):
     reason: str = ""
 
 
-def decode(data: bytes | msgspec.Raw, kind: type[_T], what: str) -> _T:
+def decode(data: bytes | bytearray | msgspec.Raw, kind: type[_T], what: str) -> _T:
     """Return `data` as `kind`.
 
     Raises:
