@@ -163,6 +163,21 @@ def test_a_pid_used_again_is_another_process(world):
     assert world.resolver.owner(23, 6999).reason == module.GONE
 
 
+def test_a_pid_used_again_is_told_by_its_cgroup_where_its_start_is_not_known(world):
+    world.store.replace([pod("web", UA, A), pod("db", UB, B)])
+    noted = world.cgroup(f"/kubepods/pod{UA}/{A}")
+    world.process(23, f"/kubepods/pod{UB}/{B}")
+    assert world.resolver.owner(23, 0, noted).pod == "web"
+    assert world.resolver.owner(23).pod == "db"
+    world.process(23, f"/kubepods/pod{UA}/{A}")
+    assert world.resolver.owner(23).pod == "db"
+    world.now += module.RECHECK_SECONDS
+    assert world.resolver.owner(23).pod == "web"
+    world.end(23)
+    world.now += module.RECHECK_SECONDS
+    assert world.resolver.owner(23).pod == "web"
+
+
 def test_a_process_keeps_its_owner_after_it_and_its_pod_ended(world):
     world.store.replace([pod("web", UA, A)])
     world.process(23, f"/kubepods/pod{UA}/{A}")

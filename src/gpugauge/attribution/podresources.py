@@ -7,6 +7,7 @@ the kubelet makes a new one when it starts.
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -101,6 +102,9 @@ class KubeletClient:
             self._close()
 
     def _ask(self) -> None:
+        # Without these gRPC writes to stderr whenever the agent starts a child.
+        os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
         try:
             import grpc
 

@@ -28,8 +28,9 @@ NO_CONTAINER = "the pod is known, which of its containers is not"
 UNPARSED = "its cgroup path below kubepods could not be read"
 GONE = "it ended before its cgroup was read"
 
-RECHECK_SECONDS = 5.0
+RECHECK_SECONDS = 10.0
 """A runtime moves a process into its container after it started: look once more."""
+GONE_RECHECK_SECONDS = 1.0
 KEEP_SECONDS = 120.0
 """An answer that nobody asked for this long is dropped."""
 CACHE_LIMIT = 16_384
@@ -80,7 +81,7 @@ class Resolver:
         view = self._view()
         key = (pid, start_time or cgroup_id)
         answer = self._answers.get(key)
-        if answer is None or self._is_to_be_read_again(answer, now):
+        if answer is None or self._is_to_be_read_again(answer, start_time, now):
             answer = self._read(pid, start_time, cgroup_id, before=answer)
             self._answers[key] = answer
         elif answer.view_version != view.version and answer.identity is not None:
@@ -160,25 +161,21 @@ class Resolver:
         )
 
     @staticmethod
-    def _is_to_be_read_again(answer: _Answer, now: float) -> bool:
+    def _is_to_be_read_again(answer: _Answer, start_time: int, now: float) -> bool:
+        age = now - answer.looked_at
         if answer.identity is None:
-            return now - answer.looked_at >= 1.0
+            return age >= GONE_RECHECK_SECONDS
+        if not start_time:
+            return age >= RECHECK_SECONDS  # the pid may be another process's by now
         young = answer.looked_at - answer.first_at < RECHECK_SECONDS
-        return answer.identity.is_host and young and now - answer.looked_at >= RECHECK_SECONDS
+        return answer.identity.is_host and young and age >= RECHECK_SECONDS
 
     def _read(
         self, pid: int, start_time: int, cgroup_id: int, *, before: _Answer | None
     ) -> _Answer:
         view, now = self._view(), self._clock()
-        read = process_cgroup(pid, start_time, proc=self._proc)
-        identity = read.identity if read else None
-        paths = read.paths if read else ()
-        if cgroup_id and (identity is None or identity.is_host):
-            path = self._tree.path(cgroup_id)
-            if path is not None and (identity is None or not parse_path(path).is_host):
-                identity = parse_path(path)
-                paths = (("", path),)
         first = before.first_at if before else now
+        identity, paths = self._look(pid, start_time, cgroup_id)
         if identity is None and before is not None:
             identity, paths = before.identity, before.paths
         if identity is None:
@@ -186,6 +183,22 @@ class Resolver:
             return _Answer(gone, None, (), view.version, now, now, first)
         owner = self.owner_of(identity, view)
         return _Answer(owner, identity, paths, view.version, now, now, first)
+
+    def _look(
+        self, pid: int, start_time: int, cgroup_id: int
+    ) -> tuple[CgroupIdentity | None, tuple[tuple[str, str], ...]]:
+        read = process_cgroup(pid, start_time, proc=self._proc)
+        identity, paths = (read.identity, read.paths) if read else (None, ())
+        path = self._tree.path(cgroup_id) if cgroup_id else None
+        if path is None:
+            return identity, paths
+        noted = parse_path(path)
+        if identity is None:
+            return noted, (("", path),)
+        # Elsewhere than BPF noted: the pid was used again, or the path is relative to another
+        # cgroup namespace. Where both agree, v1 paths say more on hybrid hosts.
+        elsewhere = identity.is_host or dict(paths).get("", path) != path
+        return (noted, (("", path),)) if elsewhere and not noted.is_host else (identity, paths)
 
     def _prune(self, now: float) -> None:
         if now - self._pruned_at < KEEP_SECONDS / 4 and len(self._answers) < CACHE_LIMIT:

@@ -21,8 +21,8 @@ class WatchLimits:
     """Longest time for one page of a list."""
     backoff_first_seconds: float = 1.0
     backoff_last_seconds: float = 60.0
-    forbidden_seconds: float = 300.0
-    """Wait after 401 or 403: rights change seldom."""
+    forbidden_seconds: float = 60.0
+    """Wait after 401 or 403: rights are given by people, seldom."""
     jitter_seconds: float = 2.0
     """A list after a lost history waits a random part of this."""
     page_bytes: int = 8 * MIB
