@@ -56,7 +56,7 @@ INLINE bool blocked_enter(struct process *process, __u64 at_ns)
 /* It ended. The last one out adds the time since the first came in. */
 INLINE void blocked_leave(struct process *process, __u64 at_ns)
 {
-	__u64 old = __sync_fetch_and_sub(&process->blocked_word, 1);
+	__u64 old = SUB(process->blocked_word, 1);
 
 	if (BLOCKED_DEPTH(old) == 1)
 		blocked_cover(process, BLOCKED_START_NS(old), at_ns);

@@ -46,8 +46,7 @@ INLINE void context_pop(struct thread *thread)
 }
 
 /* A context was made, by create or by the first retain: nothing is outstanding in it. */
-INLINE struct context *context_made(struct process *process, __u32 kind, __u64 handle,
-				    __u32 place)
+INLINE struct context *context_made(struct process *process, __u32 kind, __u64 handle, __u32 place)
 {
 	struct context_key key = {
 		.process_number = process->number,
@@ -89,7 +88,18 @@ INLINE void context_memory_gone(struct process *process, __u32 number)
 	}
 }
 
-INLINE void context_gone(struct process *process, __u32 kind, __u64 handle)
+/*
+ * At entry of a destroy: which context it is, {place:32, number:32}; 0: not
+ * known. Once destroyed, its handle may come back from another thread's create.
+ */
+INLINE __u64 context_named(struct process *process, __u32 kind, __u64 handle)
+{
+	struct context *row = context_find(process->number, kind, handle);
+
+	return row ? ((__u64)row->place << 32) | row->number : 0;
+}
+
+INLINE void context_gone(struct process *process, __u32 kind, __u64 handle, __u64 named)
 {
 	struct context_key key = {
 		.process_number = process->number,
@@ -97,20 +107,31 @@ INLINE void context_gone(struct process *process, __u32 kind, __u64 handle)
 		.handle = handle,
 	};
 	struct context *row = map_lookup(&contexts, &key);
+	__u32 number = (__u32)named, place = named >> 32;
 
-	if (!row)
+	if (!number)
 		return;
-	__u32 place = row->place;
-
-	context_memory_gone(process, row->number);
-	map_delete(&contexts, &key);
+	context_memory_gone(process, number);
+	if (row && row->number == number)
+		map_delete(&contexts, &key);
 	if (place < PLACE_COUNT && process->places[place].contexts)
-		__sync_fetch_and_sub(&process->places[place].contexts, 1);
+		SUB(process->places[place].contexts, 1);
+}
+
+/* cuCtxDestroy pops the context where it is current on the calling thread (cuda.h). */
+INLINE void context_destroyed(struct process *process, struct thread *thread)
+{
+	__u32 number = (__u32)thread->open_second, top, place;
+
+	context_gone(process, CONTEXT_PLAIN, thread->open_pointer, thread->open_second);
+	context_top(thread, &top, &place);
+	if (number && top == number)
+		context_pop(thread);
 }
 
 INLINE struct device_identity *device_get(struct process *process, __u32 ordinal)
 {
-	struct device_key key = { .process_number = process->number, .ordinal = ordinal };
+	struct device_key key = {.process_number = process->number, .ordinal = ordinal};
 	struct device_identity *row = map_lookup(&devices, &key);
 	struct device_identity fresh = {};
 
@@ -139,10 +160,11 @@ INLINE void primary_released(struct process *process, __u32 ordinal, bool reset)
 
 	if (!device || !device->references)
 		return;
-	if (!reset && __sync_fetch_and_sub(&device->references, 1) != 1)
+	if (!reset && SUB(device->references, 1) != 1)
 		return;
 	/* A reset destroys what the context held, whoever retains it (cuda.h). */
-	context_gone(process, CONTEXT_PLAIN, device->primary);
+	context_gone(process, CONTEXT_PLAIN, device->primary,
+		     context_named(process, CONTEXT_PLAIN, device->primary));
 	device->primary = 0;
 	device->references = 0;
 }
@@ -210,16 +232,14 @@ INLINE void green_created(struct process *process, struct thread *thread)
 	__u64 handle = result_handle(thread->open_pointer);
 
 	if (handle)
-		context_made(process, CONTEXT_GREEN, handle,
-			     place_of_ordinal(thread->open_second));
+		context_made(process, CONTEXT_GREEN, handle, place_of_ordinal(thread->open_second));
 }
 
 /* cuCtxFromGreenCtx: a context handle for the same context. */
 INLINE void green_to_context(struct process *process, struct thread *thread)
 {
 	__u64 handle = result_handle(thread->open_pointer);
-	struct context *green =
-		context_find(process->number, CONTEXT_GREEN, thread->open_second);
+	struct context *green = context_find(process->number, CONTEXT_GREEN, thread->open_second);
 
 	if (!handle || !green)
 		return;

@@ -174,7 +174,7 @@ INLINE void thread_end(__u32 tid)
 			if (thread->places_used & (1u << place))
 				counts_merge(thread->process_number, tid, place);
 		ADD(process->hits, thread->hits);
-		__sync_fetch_and_sub(&process->threads, 1);
+		SUB(process->threads, 1);
 	}
 	map_delete(&threads, &tid);
 }
@@ -190,7 +190,7 @@ INLINE void process_end(__u32 tgid, __u32 flags, __u32 event)
 
 	if (process && process->number) {
 		process->ended_ns = ktime_get_ns();
-		__sync_fetch_and_or(&process->flags, flags);
+		OR(process->flags, flags);
 		emit(event, process, tgid, 0, 0);
 	}
 	map_delete(&process_slots, &tgid);

@@ -71,10 +71,10 @@ INLINE void act_at_entry(struct registers *ctx, struct process *process, struct 
 		stream_destroyed(process, thread->open_pointer);
 		break;
 	case ACTION_CTX_DESTROY:
-		context_gone(process, CONTEXT_PLAIN, thread->open_pointer);
+		thread->open_second = context_named(process, CONTEXT_PLAIN, thread->open_pointer);
 		break;
 	case ACTION_GREEN_DESTROY:
-		context_gone(process, CONTEXT_GREEN, thread->open_pointer);
+		thread->open_second = context_named(process, CONTEXT_GREEN, thread->open_pointer);
 		break;
 	case ACTION_GRAPH_DESTROY:
 	case ACTION_GRAPH_EXEC_DESTROY:
@@ -140,9 +140,14 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 	case ACTION_CTX_CREATE:
 		context_created(process, thread);
 		break;
+	case ACTION_CTX_DESTROY:
+		context_destroyed(process, thread);
+		break;
+	case ACTION_GREEN_DESTROY:
+		context_gone(process, CONTEXT_GREEN, thread->open_pointer, thread->open_second);
+		break;
 	case ACTION_PRIMARY_RETAIN:
-		primary_retained(process, result_handle(thread->open_pointer),
-				 thread->open_second);
+		primary_retained(process, result_handle(thread->open_pointer), thread->open_second);
 		break;
 	case ACTION_PRIMARY_RELEASE:
 		primary_released(process, thread->open_second, false);
@@ -197,7 +202,7 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		graph_derive(process, thread, true);
 		break;
 	case ACTION_GRAPH_NODE_DESTROY:
-		__sync_fetch_and_or(&process->flags, PROCESS_NODES_DESTROYED);
+		OR(process->flags, PROCESS_NODES_DESTROYED);
 		break;
 	case ACTION_MEM_CREATE:
 		allocation_returned(process, thread, FAMILY_VIRTUAL, SIZE_ARG, 0);
@@ -206,7 +211,8 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		range_mapped(process, thread);
 		break;
 	case ACTION_MEM_RETAIN:
-		handle_change(process->number, result_handle(thread->open_pointer), HANDLE_REFERENCE);
+		handle_change(process->number, result_handle(thread->open_pointer),
+			      HANDLE_REFERENCE);
 		break;
 	case ACTION_MEM_IMPORT:
 		/* Another process requested it. */
@@ -227,6 +233,9 @@ INLINE void act_at_failure(struct process *process, struct thread *thread, __u64
 
 	if (action == ACTION_FREE)
 		free_failed(process, thread);
+	else if (action == ACTION_EVENT_RECORD)
+		/* It vouches for nothing: waiting for it succeeds at once. */
+		event_destroyed(process, thread->open_pointer);
 	else if (action == ACTION_MEM_RELEASE)
 		handle_change(process->number, thread->open_pointer, HANDLE_REFERENCE);
 	else if (action == ACTION_MEM_CREATE)
@@ -325,7 +334,8 @@ INLINE void count_waits(struct process *process, struct thread *thread, struct c
 		count_launch(process, thread, counts, entry_ns, now_ns);
 	} else if (slot == SLOT_SYNCHRONIZE) {
 		count_blocked(counts, CAUSE_SYNCHRONIZE, duration_ns, duration_ns);
-	} else if (slot >= SLOT_COPY_HTOD && slot <= SLOT_COPY_UNKNOWN) {
+	} else if (slot >= SLOT_COPY_HTOD && slot <= SLOT_SET) {
+		/* Sets wait as copies do: for pinned memory, and for room in the queue. */
 		if (COOKIE_FIELD(cookie, BLOCKS))
 			count_blocked(counts, CAUSE_COPY, duration_ns, duration_ns);
 		else
@@ -334,9 +344,9 @@ INLINE void count_waits(struct process *process, struct thread *thread, struct c
 	} else if (slot == SLOT_ALLOCATE || slot == SLOT_FREE) {
 		count_conditional(process, counts, slot, CAUSE_ALLOCATION,
 				  ISSUE_LIMIT_ALLOCATION_NS, entry_ns, now_ns);
-	} else if (slot == SLOT_GRAPH_LAUNCH) {
-		count_conditional(process, counts, slot, CAUSE_LAUNCH_QUEUE,
-				  ISSUE_LIMIT_GRAPH_NS, entry_ns, now_ns);
+	} else if (slot == SLOT_GRAPH_LAUNCH || slot == SLOT_SUBMIT_OTHER) {
+		count_conditional(process, counts, slot, CAUSE_LAUNCH_QUEUE, ISSUE_LIMIT_GRAPH_NS,
+				  entry_ns, now_ns);
 	}
 }
 
@@ -398,8 +408,8 @@ INLINE bool duplicate(struct thread *thread, __u64 cookie, __u64 sp)
 	       COOKIE_FIELD(other, LINK) != COOKIE_FIELD(cookie, LINK);
 }
 
-INLINE void size_and_stream(struct registers *ctx, struct process *process,
-			    struct thread *thread, __u64 cookie, struct where *where)
+INLINE void size_and_stream(struct registers *ctx, struct process *process, struct thread *thread,
+			    __u64 cookie, struct where *where)
 {
 	__u32 size = COOKIE_FIELD(cookie, SIZE);
 	__u32 stream_default = COOKIE_FIELD(cookie, STREAM_DEFAULT);
@@ -414,7 +424,8 @@ INLINE void size_and_stream(struct registers *ctx, struct process *process,
 	} else {
 		if (size == SIZE_ARG32)
 			thread->open_bytes =
-				(__u32)register_argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG));
+				(__u64)(__u32)register_argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG))
+				<< COOKIE_FIELD(cookie, SIZE_LOG2);
 		else if (size && size != SIZE_UNKNOWN && size != SIZE_BATCH_3D &&
 			 !call_size(ctx, cookie, &thread->open_bytes, &thread->open_direction))
 			lost(LOSS_SIZE_UNREADABLE);
@@ -569,7 +580,7 @@ INLINE int call_returned(struct registers *ctx)
 		blocked_leave(process, now_ns - process->first_call_ns);
 	if (action == ACTION_CAPTURE_END)
 		capture_ended(process, thread, code);
-	else if (action == ACTION_ALLOCATE)
+	else if (action == ACTION_ALLOCATE && !(thread->open_flags & OPEN_CAPTURED))
 		allocation_returned(process, thread, COOKIE_FIELD(cookie, FAMILY),
 				    COOKIE_FIELD(cookie, SIZE), code);
 	else if (action && code == 0)

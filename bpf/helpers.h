@@ -63,11 +63,13 @@ static long (*probe_read_linux)(void *dst, __u32 size, const void *src) = (void 
 static void *(*ringbuf_reserve)(void *map, __u64 size, __u64 flags) = (void *)131;
 static void (*ringbuf_submit)(void *data, __u64 flags) = (void *)132;
 static __u64 (*get_attach_cookie)(void *ctx) = (void *)174;
-#endif
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #define ADD(x, value) __sync_fetch_and_add(&(x), value)
+#define SUB(x, value) __sync_fetch_and_sub(&(x), value)
+#define OR(x, value) __sync_fetch_and_or(&(x), value)
 #define CAS(x, old, new) __sync_val_compare_and_swap(&(x), old, new)
+#endif /* GPUGAUGE_HOST_MODEL: tests/model has its own, which stop at each step */
 
 #endif

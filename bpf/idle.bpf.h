@@ -53,7 +53,7 @@ INLINE __u32 idle_submit(struct device_state *dev, __u32 stream, __u64 now_ns, b
 		}
 		return ticket - READ_ONCE(dev->drained_ticket);
 	}
-	__sync_fetch_and_or(&dev->state, (__u64)STREAM_MIXED);
+	OR(dev->state, (__u64)STREAM_MIXED);
 	ADD(dev->state, 1ull << 32);
 	*contended = true;
 	return 0;

@@ -75,7 +75,7 @@ INLINE void memory_drop(__u32 process_number, struct allocation *allocation)
 
 	if (!row || row->dead)
 		return;
-	__sync_fetch_and_sub(&row->requested_bytes, allocation->bytes);
+	SUB(row->requested_bytes, allocation->bytes);
 	ADD(row->frees, 1);
 }
 
@@ -173,8 +173,8 @@ INLINE void free_failed(struct process *process, struct thread *thread)
 	allocation_add(process, thread, family, thread->open_pointer, thread->open_bytes);
 	if (row) {
 		/* It was neither freed nor allocated again. */
-		__sync_fetch_and_sub(&row->allocations, 1);
-		__sync_fetch_and_sub(&row->frees, 1);
+		SUB(row->allocations, 1);
+		SUB(row->frees, 1);
 	}
 }
 

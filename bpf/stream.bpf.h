@@ -45,7 +45,7 @@ INLINE void stream_destroyed(struct process *process, __u64 handle)
 
 		/* What it still has outstanding can no longer be waited for by name. */
 		if (STATE_STREAM(READ_ONCE(dev->state)) == row->number)
-			__sync_fetch_and_or(&dev->state, (__u64)STREAM_MIXED);
+			OR(dev->state, (__u64)STREAM_MIXED);
 	}
 	map_delete(&streams, &key);
 	ADD(process->stream_generation, 1);
@@ -176,7 +176,7 @@ INLINE void capture_ended(struct process *process, struct thread *thread, __u32 
 	}
 	if (capture) {
 		map_delete(&captures, &key);
-		__sync_fetch_and_sub(&process->captures, 1);
+		SUB(process->captures, 1);
 	}
 	thread->capture_stream = 0;
 }
