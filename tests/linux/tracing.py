@@ -33,6 +33,7 @@ from sim.oracle import Oracle
 NOT_READY = 600
 MODES = ("session", "multi", "perf")
 VENDOR = VENDORS[0]
+FUNCTIONS = {function.symbol: function for function in VENDOR.functions}
 HOUR_NS = 3600 * 10**9
 
 
@@ -187,33 +188,43 @@ class Traced:
             found.setdefault(number, Counter()).update(codes)
         return found
 
-    def truth(
-        self, pids: Iterable[int] | None = None, moved: Mapping[str, Slot] | None = None
+    def called(self, pids: Iterable[int] | None = None) -> Counter[tuple[str, int]]:
+        """Return the oracle's ended calls of these processes, or all, by (symbol, code)."""
+        wanted = None if pids is None else frozenset(pids)
+        found: Counter[tuple[str, int]] = Counter()
+        for process in self.oracle.processes():
+            if wanted is None or process.pid in wanted:
+                for symbol, calls in process.calls.items():
+                    found.update({(symbol, code): n for code, n in calls.by_code.items()})
+        return found
+
+    def truth(self, pids: Iterable[int] | None = None) -> Counts:
+        """Return the oracle's counts in terms of the function table."""
+        return self.expected(self.called(pids))
+
+    def expected(
+        self, called: Counter[tuple[str, int]], moved: Mapping[str, Slot] | None = None
     ) -> Counts:
-        """Return the oracle's counts in terms of the function table.
+        """Return calls by (symbol, code) in terms of the function table.
 
         Args:
-            pids: Of these processes, or all.
+            called: The calls.
             moved: Slots of calls whose arguments tell another than the table's.
         """
-        wanted = None if pids is None else frozenset(pids)
         traced = self.traced_symbols
-        slots = {f.symbol: f.slot for f in VENDOR.functions} | dict(moved or {})
-        returns = {f.symbol: f.returns for f in VENDOR.functions}
         found = Counts()
-        for process in self.oracle.processes():
-            if wanted is not None and process.pid not in wanted:
+        for (symbol, code), calls in called.items():
+            if symbol not in traced:
                 continue
-            for symbol in process.calls.keys() & traced:
-                slot = slots[symbol]
-                for code, calls in process.calls[symbol].by_code.items():
-                    if slot is Slot.POLL_READY and code == NOT_READY:
-                        found.calls[Slot.POLL_NOT_READY] += calls
-                        continue
-                    found.calls[slot] += calls
-                    if code and returns[symbol]:
-                        known = code if code in VENDOR.results else OTHER_CODE
-                        found.errors[slot, known] += calls
+            function = FUNCTIONS[symbol]
+            slot = (moved or {}).get(symbol, function.slot)
+            if slot is Slot.POLL_READY and code == NOT_READY:
+                found.calls[Slot.POLL_NOT_READY] += calls
+                continue
+            found.calls[slot] += calls
+            if code and function.returns:
+                known = code if code in VENDOR.results else OTHER_CODE
+                found.errors[slot, known] += calls
         return found
 
     def reap_ended(self) -> int:
