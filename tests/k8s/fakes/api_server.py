@@ -5,6 +5,8 @@
         server.fail(PODS, "watch", "reset")      # the next watch of pods is reset
         kubeconfig = server.kubeconfig(tmp_path)
 
+Any collection can be served (`paths`); objects are also read one by one, and by namespace.
+
 Faults, each for the next `times` requests: a number (that HTTP status), `expired` (410 in
 the stream), `error` (500 in the stream), `silence` (nothing more is sent), `reset`, `slow`
 (bytes drip), `malformed`, `huge`, `cut` (the stream ends in the middle of an object).
@@ -13,6 +15,7 @@ the stream), `error` (500 in the stream), `silence` (nothing more is sent), `res
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import struct
@@ -29,7 +32,10 @@ PODS = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 SLICES_BETA = "/apis/resource.k8s.io/v1beta1/resourceslices"
+EVENTS = "/api/v1/events"
+NODES = "/api/v1/nodes"
 TOKEN = "first-token"
+_NAMESPACED = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)/namespaces/([^/]+)/([^/]+)(?:/([^/]+))?")
 
 
 class _Http(ThreadingHTTPServer):
@@ -149,6 +155,15 @@ class FakeApiServer:
             for seen, params in list(self.requests)
         )
 
+    def route(self, path: str) -> tuple[str, str, str]:
+        """Return (collection, namespace, name): `/api/v1/namespaces/ml/pods/a` is one of PODS."""
+        match = _NAMESPACED.fullmatch(path)
+        if match:
+            root, namespace, resource, name = match.groups()
+            return f"{root}/{resource}", namespace, name or ""
+        collection, _, name = path.rpartition("/")
+        return (collection, "", name) if collection in self.paths else (path, "", "")
+
     def kubeconfig(self, folder: Path) -> Path:
         """Write a kubeconfig whose token is in a file, as a service account's is."""
         (folder / "token").write_text(TOKEN)
@@ -194,15 +209,32 @@ class _Handler(BaseHTTPRequestHandler):
         bearer = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         if bearer not in fake.tokens:
             return self._status(401, "Unauthorized")
-        if parts.path in fake.forbidden:
+        path, namespace, name = fake.route(parts.path)
+        if path in fake.forbidden:
             return self._status(403, "Forbidden")
-        if parts.path not in fake.paths:
+        if path not in fake.paths:
             return self._status(404, "NotFound")
-        queue = fake.faults.get((parts.path, on))
+        queue = fake.faults.get((path, on))
         fault = queue.popleft() if queue else ""
         if isinstance(fault, int):
             return self._status(fault, "Fault")
-        return (self._watch if on == "watch" else self._list)(parts.path, params, fault)
+        if namespace:
+            params["fieldSelector"] = ",".join(
+                filter(None, [params.get("fieldSelector"), f"metadata.namespace={namespace}"])
+            )
+        if name:
+            return self._get(path, namespace, name)
+        return (self._watch if on == "watch" else self._list)(path, params, fault)
+
+    def _get(self, path: str, namespace: str, name: str) -> None:
+        for item in self.fake.objects.get(path, {}).values():
+            meta = item["metadata"]
+            if meta["name"] == name and meta.get("namespace", "") == namespace:
+                body = json.dumps(item).encode()
+                self._head(200, len(body))
+                self.wfile.write(body)
+                return
+        self._status(404, "NotFound")
 
     # -- lists
 
@@ -343,6 +375,11 @@ def _selected(item: Object, params: dict[str, str]) -> bool:
     selector = params.get("fieldSelector", "")
     if not selector:
         return True
-    field, _, wanted = selector.partition("=")
-    assert field == "spec.nodeName", selector
-    return bool(item.get("spec", {}).get("nodeName") == wanted)
+    for term in selector.split(","):
+        field, _, wanted = term.partition("=")
+        value: Any = item
+        for part in field.split("."):
+            value = value.get(part, {})
+        if value != wanted:
+            return False
+    return True
