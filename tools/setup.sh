@@ -12,6 +12,7 @@ gcc:gcc:compiles the simulated driver
 libc6-dev:/usr/include/stdio.h:its headers
 clang:clang:compiles the BPF programs
 runc:runc:runs the containers of the tests
+openssl:openssl:makes the certificate of a test server
 util-linux:unshare:makes their mount name spaces
 iproute2:ip:shows who listens on a port
 "

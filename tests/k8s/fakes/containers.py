@@ -7,11 +7,13 @@ namespace; its root holds read-only binds of this machine's programs.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+RUNC = shutil.which("runc", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
 BINDS = ("/bin", "/lib", "/lib64", "/usr", "/sbin")
 
 
@@ -25,7 +27,7 @@ class Container:
 
     def runc(self, *words: str) -> str:
         """Run runc on this container's own state folder; its output."""
-        command = ["runc", "--root", str(self.state), *words]
+        command = [RUNC, "--root", str(self.state), *words]
         done = subprocess.run(
             command, cwd=self.folder, capture_output=True, text=True, timeout=30, check=False
         )
@@ -53,7 +55,7 @@ def run_container(
     environment: dict[str, str] | None = None,
 ) -> Container:
     """Start a container in the cgroup `cgroup` (`/kubepods/burstable/podUID/ID`)."""
-    assert shutil.which("runc"), "these tests need runc: apt-get install runc"
+    assert RUNC, "these tests need runc: apt-get install runc"
     folder.mkdir(parents=True)
     root = folder / "root"
     binds = [(Path(one), one) for one in BINDS if Path(one).exists()] + (mounts or [])
@@ -100,7 +102,7 @@ def run_container(
     made = Container(folder, container_id)
     with (folder / "output").open("wb") as output:
         started = subprocess.run(
-            ["runc", "--root", str(made.state), "run", "--detach", container_id],
+            [RUNC, "--root", str(made.state), "run", "--detach", container_id],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
