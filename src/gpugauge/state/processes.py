@@ -67,7 +67,9 @@ class Processes:
                 tenant_supplied=origin.tenant_supplied,
             )
         process.slot = slot
-        if not process.owner.pod or process.owner is NOBODY:
+        owner = process.owner
+        # Asked again while it lives: the pod may become known late, or opt out meanwhile.
+        if not slot.ended_ns or not owner.pod or owner.reason:
             process.owner = facts.owner_of(slot.pid, slot.cgroup_id)
 
     def _bring_up(self, process: Tracked, wide: dict[int, int], now_ns: int) -> None:
