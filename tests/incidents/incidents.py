@@ -238,7 +238,7 @@ def _slow_host(name: str, make: str) -> Maker:
         node = Node(rng)
         program = getattr(programs, make)(rng)
         process = node.start("train-0", program)
-        truth = Truth("host_slow", "train-0", _onset(rng), also=frozenset({"launch_bound"}))
+        truth = Truth("host_slow", "train-0", _onset(rng), also=SATURATED | {"launch_bound"})
         scenario = _scenario(name, node, truth)
 
         def begin() -> None:
@@ -314,7 +314,7 @@ def _memory(name: str, pod: str, dies: bool) -> Maker:
             node.pod("host")
         process = node.start(pod, programs.training(rng))
         node.held_memory[0] = rng.randrange(100, 130) * 1_000_000_000
-        truth = Truth("out_of_memory", pod, _onset(rng), ("GiB",), frozenset({"cpu_starvation"}))
+        truth = Truth("out_of_memory", pod, _onset(rng), ("GiB",), SATURATED | {"cpu_starvation"})
         scenario = _scenario(name, node, truth)
 
         def fail() -> None:
@@ -334,7 +334,7 @@ def _errors(name: str, slot: str, code: int, each_tick: int, pod: str = "train-0
     def maker(rng: random.Random) -> Scenario:
         node = Node(rng)
         process = node.start(pod, programs.training(rng))
-        truth = Truth("cuda_errors", pod, _onset(rng), (f"({code})",), frozenset({"idle_holder"}))
+        truth = Truth("cuda_errors", pod, _onset(rng), (f"({code})",), SATURATED | {"idle_holder"})
         scenario = _scenario(name, node, truth)
 
         def fail() -> None:

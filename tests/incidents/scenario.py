@@ -25,8 +25,8 @@ class Truth:
     """Since the beginning: from here on the cause is there and can be seen."""
     words: tuple[str, ...] = ()
     """Texts that the finding must hold somewhere: the cause, the other side."""
-    also: frozenset[str] = frozenset()
-    """Other rules that are true as well."""
+    also: frozenset[str] = frozenset({"gpu_saturated"})
+    """Other rules that are true as well: a healthy program may saturate its GPU."""
 
 
 @dataclass

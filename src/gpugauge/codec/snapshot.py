@@ -59,6 +59,20 @@ def load_snapshot(data: bytes) -> Snapshot:
     return snapshot
 
 
+def to_plain(owner: type, value: Any) -> Any:
+    """Return a dataclass of the model as what JSON can hold."""
+    return _encoder(owner)(value)
+
+
+def from_plain(owner: type, plain: Any) -> Any:
+    """Return the dataclass of the model that parsed JSON holds.
+
+    Raises:
+        ForeignDataError: it does not, or is beyond a bound.
+    """
+    return _decoder(owner)(plain)
+
+
 def _off(what: str) -> ForeignDataError:
     shown = what if len(what) <= LIMIT_SHOWN else what[: LIMIT_SHOWN - 3] + "..."
     return ForeignDataError(

@@ -28,7 +28,7 @@ def check(case: Case) -> Verdict:
         elif age < limits.hang_seconds * 0.5:
             others.append(process)
     if not hung:
-        return FINE
+        return _as_a_whole(case, least)
     age, symbol, _ = max(hung, key=lambda h: h[0])
     waiting = {process.number for _, _, process in hung}
     others += _rest_of_job(case, waiting, limits.hang_seconds * 0.5)
@@ -56,6 +56,23 @@ def check(case: Case) -> Verdict:
         since_seconds=age,
         at_once=True,
     )  # fmt: skip
+
+
+def _as_a_whole(case: Case, least: float) -> Verdict:
+    """Where single processes are not known: the age of all open calls, and no work at all."""
+    age = max((call.oldest_ns for call in case.of.open_calls.values()), default=0) * NS
+    if case.processes or age < least or case.idle_for_seconds < min(age, least) * 0.9 - 2.0:
+        return FINE
+    return Suspicion(
+        severity=Severity.CRITICAL,
+        sentence=f"hangs: a call is open for {seconds_text(age)} and nothing is launched.",
+        remedy=RULE.remedy,
+        evidence=(Evidence(name="age of the open calls", unit="s", now=age),),
+        explained_ratio=1.0,
+        lacked=("open calls by process",),
+        since_seconds=age,
+        at_once=True,
+    )
 
 
 def _oldest(device: ProcessDevice) -> tuple[float, str]:

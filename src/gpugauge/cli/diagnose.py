@@ -1,0 +1,92 @@
+"""`gpugauge diagnose`: why a pod is slow, from the agent, a recording or a whole cluster."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from gpugauge import settings
+from gpugauge.cli import diagnose_source as source
+from gpugauge.cli.diagnose_lines import with_lines
+from gpugauge.cli.diagnose_text import report
+from gpugauge.codec.finding import dump_findings
+from gpugauge.errors import EXIT_FOUND, EXIT_OK, GpugaugeError, SettingError
+from gpugauge.model.finding import Finding
+
+HELP = "Say why a pod is slow, with the numbers that show it; silent when nothing is wrong"
+EXAMPLES = """\
+examples:
+  gpugauge diagnose                               # the agent on this node
+  gpugauge diagnose --pod ml/train-0 --since 30m
+  gpugauge diagnose --file node-7.jsonl.gz        # a recording
+  gpugauge diagnose --prometheus http://localhost:9090 --since 1h
+
+exit code: 0 nothing found, 1 findings, 2 could not look
+"""
+EXIT_COULD_NOT_LOOK = 2
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where to look, at whom, and how to write it."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--file", type=Path, metavar="RECORDING", help="as `gpugauge record` writes")
+    where.add_argument("--prometheus", metavar="URL", help="all nodes that Prometheus scrapes")
+    where.add_argument("--agent", metavar="URL", help="an agent; default: the one on this host")
+    parser.add_argument("--pod", metavar="NAMESPACE/NAME", help="only this pod")
+    parser.add_argument(
+        "--since", type=_seconds, default=600.0, metavar="TIME", help="how far back; default 10m"
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument(
+        "--no-lines", action="store_true", help="do not sample where Python programs wait"
+    )
+    settings.add_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, write what was found, and return the exit code."""
+    try:
+        seen = _look(arguments)
+    except GpugaugeError as error:
+        print(f"gpugauge: could not look: {error}", file=sys.stderr)
+        return EXIT_COULD_NOT_LOOK
+    findings = tuple(f for f in seen.findings if _is_of(f, arguments.pod))
+    if seen.is_live and not arguments.no_lines:
+        findings, notes = with_lines(findings)
+        seen = replace(seen, notes=(*seen.notes, *notes))
+    if arguments.json:
+        print(dump_findings(findings).decode())
+    else:
+        print(report(findings, seen, arguments.pod))
+    return EXIT_FOUND if findings else EXIT_OK
+
+
+def _look(arguments: argparse.Namespace) -> source.Seen:
+    given = settings.from_arguments(arguments, os.environ)
+    if arguments.pod is not None and arguments.pod.count("/") != 1:
+        raise SettingError(f"{arguments.pod!r} is not NAMESPACE/NAME.", "Give --pod ml/train-0.")
+    if arguments.file is not None:
+        return source.from_recording(arguments.file, given, arguments.since)
+    if arguments.prometheus is not None:
+        return source.from_prometheus(arguments.prometheus, given, arguments.since, time.time())
+    return source.from_agent(arguments.agent or "", given, arguments.since)
+
+
+def _is_of(finding: Finding, pod: str | None) -> bool:
+    if pod is None:
+        return True
+    owners = [finding.owner, *(party.owner for party in finding.parties)]
+    return any(owner is not None and f"{owner.namespace}/{owner.pod}" == pod for owner in owners)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", text)
+    if match is None or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time like 90s, 10m or 2h")
+    return float(match[1]) * _UNITS[match[2] or "s"]
