@@ -253,13 +253,27 @@ def test_kubernetes_off(world, tmp_path):
     assert world.server.requests == []
 
 
-def test_a_node_without_a_name_is_said(world, tmp_path, monkeypatch):
-    monkeypatch.delenv("NODE_NAME", raising=False)
-    nameless = world.make(tmp_path, node_name="", enabled=True)
-    assert "NODE_NAME" in nameless.errors["kubernetes"]
-    assert world.make(tmp_path, node_name="", enabled=None).errors == {}
-    monkeypatch.setenv("NODE_NAME", NODE)
-    assert world.make(tmp_path, node_name="").kubernetes
+def test_it_is_on_where_there_is_a_way_to_kubernetes(world, tmp_path):
+    nothing = {"kubeconfig": "", "service_account": str(tmp_path / "no"), "kubelet_path": "/no"}
+    assert not world.make(tmp_path, **nothing).kubernetes
+    assert world.make(tmp_path, **nothing, enabled=True).kubernetes
+    kubelet_only = {**nothing, "kubelet_path": str(world.kubelet.kubelet_path)}
+    assert world.make(tmp_path, **kubelet_only).kubernetes
+    (tmp_path / "no").mkdir()
+    (tmp_path / "no/token").touch()
+    assert world.make(tmp_path, **nothing).kubernetes
+
+
+def test_a_wrong_node_name_is_suspected(world, tmp_path, monkeypatch):
+    monkeypatch.setenv("NODE_NAME", "node-x")
+    world.server.put(PODS, pod("a"))
+    world.process(23, path("a"))
+    wrong = world.attribution = world.make(tmp_path, node_name="")
+    wrong.start()
+    until(lambda: wrong.ready)
+    assert wrong.errors == {}
+    wrong.owner(23)
+    assert "No pod is bound to node node-x" in wrong.errors["node"]
 
 
 def test_no_configuration_is_said_and_tried_again(world, tmp_path):
@@ -288,7 +302,7 @@ def find_spec(name, package=None):
         return None
 importlib.util.find_spec = find_spec
 from gpugauge.attribution import Attribution
-one = Attribution(node_name="n", proc={str(world.proc)!r}, cgroup_root={str(tmp_path)!r})
+one = Attribution(enabled=True, proc={str(world.proc)!r}, cgroup_root={str(tmp_path)!r})
 one.start()
 print(one.owner(23).container, one.errors["kubernetes"], one.ready)
 one.stop()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpugauge.attribution.cgroup_tree import CgroupTree, host_cgroup_root, unified_root
@@ -14,8 +16,8 @@ from gpugauge.attribution.driver_minors import driver_minors
 from gpugauge.attribution.entitlement import DeviceNames, entitlements
 from gpugauge.attribution.host_context import HostContexts
 from gpugauge.attribution.pod_store import PodStore
-from gpugauge.attribution.podresources import DRA_DRIVERS, RESOURCES, KubeletClient
-from gpugauge.attribution.resolver import Resolver
+from gpugauge.attribution.podresources import DRA_DRIVERS, RESOURCES, KubeletClient, socket_path
+from gpugauge.attribution.resolver import NOT_LISTED, Resolver
 from gpugauge.model.device import Device
 from gpugauge.model.snapshot import Entitlement, HostContext
 from gpugauge.model.workload import Owner
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from gpugauge.attribution.resource_slices import ResourceSlices
     from gpugauge.attribution.watch_limits import WatchLimits
 
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 UNLISTED_SECONDS = 20.0
 """A container that the list does not name for this long: the watch may be dead."""
 REFRESH_AT_MOST_EVERY_SECONDS = 120.0
@@ -57,8 +60,9 @@ class Attribution:
         """Take where things are; nothing is opened before `start`.
 
         Args:
-            node_name: As in `spec.nodeName`; "" for $NODE_NAME.
-            enabled: Whether to ask Kubernetes. None: when a node name is known.
+            node_name: As in `spec.nodeName`; "" for $NODE_NAME, else the host's name.
+            enabled: Whether to ask Kubernetes. None: where there is a way to it, a kubeconfig
+                given here, a service account or a kubelet's socket.
             kubeconfig: Path of a kubeconfig; "" for the pod's service account.
             service_account: Directory of the account's token; "" for the usual one.
             kubelet_path: The kubelet's root directory.
@@ -69,11 +73,11 @@ class Attribution:
             kubelet_poll_seconds: Time between two questions to the kubelet.
             watch_limits: Times and bounds of the watches.
         """
-        self._node_name = node_name or os.environ.get("NODE_NAME", "")
-        wanted = bool(self._node_name) if enabled is None else enabled
+        self._node_name = node_name or os.environ.get("NODE_NAME", "") or platform.node()
+        ways = (Path(service_account or SERVICE_ACCOUNT, "token"), socket_path(kubelet_path))
+        found = bool(kubeconfig) or any(way.exists() for way in ways)
+        wanted = found if enabled is None else enabled
         self._missing: str = _missing_parts() if wanted else ""
-        if wanted and not self._node_name:
-            self._missing = "The name of this node is not known. Set NODE_NAME or --node-name."
         self.kubernetes = wanted and not self._missing
         """Whether pods are watched."""
         self._connection = (kubeconfig, service_account)
@@ -190,6 +194,7 @@ class Attribution:
         """What does not work now, a sentence by source: empty while all goes well."""
         found = {"kubernetes": self._missing, "kubelet": self._kubelet.error}
         if self._pods is not None:
+            found["node"] = self._doubtful_node()
             found["pods"] = self._pods.pods.error
             found["namespaces"] = self._pods.namespaces.error
             if self._pods.pods.malformed:
@@ -199,6 +204,16 @@ class Attribution:
         if self._store.refused:
             found["refused"] = f"{self._store.refused} pods were more than a node can have."
         return {source: sentence for source, sentence in found.items() if sentence}
+
+    def _doubtful_node(self) -> str:
+        # A node that does not exist has no pods, which the API server does not call an error.
+        view = self._store.view()
+        if not view.ready or view.by_uid or NOT_LISTED not in self._resolver.unresolved():
+            return ""
+        return (
+            f"No pod is bound to node {self._node_name}, but containers of pods run here. "
+            "Give --node-name as `kubectl get nodes` shows it."
+        )
 
     def _connect(self, read_seconds: float = 15.0) -> ApiServer:
         from gpugauge.attribution.api_server import ApiServer

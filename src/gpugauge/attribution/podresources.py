@@ -29,6 +29,11 @@ RESOURCES = ("nvidia.com/",)
 DRA_DRIVERS = ("gpu.nvidia.com",)
 
 
+def socket_path(kubelet_path: str) -> Path:
+    """Return where the kubelet's socket is below its root directory."""
+    return Path(kubelet_path, SOCKET_BELOW_KUBELET)
+
+
 class KubeletClient:
     """Keeps the kubelet's last answer."""
 
@@ -52,7 +57,7 @@ class KubeletClient:
             deadline_seconds: Longest wait for an answer.
             on_change: Called from the polling thread when an answer differs.
         """
-        self._socket = Path(kubelet_path, SOCKET_BELOW_KUBELET)
+        self._socket = socket_path(kubelet_path)
         self._resources = resources
         self._dra_drivers = dra_drivers
         self._poll_seconds = poll_seconds
