@@ -8,6 +8,7 @@ import sys
 from gpugauge.agent.agent import Agent
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.loop import Stop, run_ticks
+from gpugauge.agent.watcher import Watcher
 from gpugauge.errors import EXIT_OK
 from gpugauge.export.exposition import Exposition
 from gpugauge.export.http import Server
@@ -48,8 +49,10 @@ def run(settings: Settings) -> int:
             agent.start()
             LOG.info("serving on port %d", server.port)
 
+            watcher = Watcher(settings)
+
             def publish(snapshot: Snapshot) -> bool:
-                exposition.publish(snapshot)
+                exposition.publish(*watcher.observe(snapshot))
                 return True
 
             run_ticks(agent, stop.event, settings.tick_seconds, publish)

@@ -76,6 +76,12 @@ class Exposition(Collector):
         return newest.snapshot if newest else None
 
     @property
+    def findings(self) -> Sequence[Finding]:
+        """What was open when the newest snapshot was published."""
+        newest = self._newest
+        return newest.findings if newest else ()
+
+    @property
     def age_seconds(self) -> float:
         """Time since the newest snapshot, or since the start."""
         newest = self._newest

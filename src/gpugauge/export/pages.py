@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from gpugauge.codec.finding import dump_findings
 from gpugauge.codec.snapshot import dump_snapshot
 from gpugauge.export.exposition import Exposition
 from gpugauge.export.http import Answer, Page, Request
@@ -42,11 +43,15 @@ def standard_pages(exposition: Exposition, settings: Settings) -> dict[str, Page
             return _unavailable("there is no snapshot yet")
         return Answer(dump_snapshot(snapshot) + b"\n", "application/json")
 
+    def findings_json(_: Request) -> Answer:
+        return Answer(dump_findings(exposition.findings) + b"\n", "application/json")
+
     return {
         "/metrics": Page(metrics, open=True),
         "/healthz": Page(health, open=True),
         "/readyz": Page(ready, open=True),
         "/api/v1/snapshot": Page(snapshot_json),
+        "/api/v1/findings": Page(findings_json),
     }
 
 
