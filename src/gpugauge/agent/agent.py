@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from dataclasses import replace
 
 from gpugauge.agent import hosts, usage
+from gpugauge.agent.devices import ASK_SECONDS, ASK_SECONDS_AT_LEAST, Devices
 from gpugauge.agent.events import Events
 from gpugauge.agent.libraries import Libraries
 from gpugauge.agent.reader import Reader
@@ -16,7 +16,6 @@ from gpugauge.attribution.attribution import Attribution
 from gpugauge.discovery.scan import start_time
 from gpugauge.ebpf.proof import Proof, prove
 from gpugauge.errors import UnsupportedError
-from gpugauge.model.device import Inventory
 from gpugauge.model.snapshot import HostContext, Snapshot
 from gpugauge.model.workload import Owner
 from gpugauge.settings import Settings, Switch
@@ -24,15 +23,9 @@ from gpugauge.state.facts import AgentFacts, Facts, Origin
 from gpugauge.state.state import State
 from gpugauge.state.tracked import Tracked
 from gpugauge.units import NS_PER_SECOND
-from gpugauge.vendors.nvml import NvmlInventory
-from gpugauge.vendors.nvml_thread import NvmlThread
 
 LOG = logging.getLogger(__name__)
 
-NVML_SECONDS = 2.0
-"""NVML is asked this often: its lists of processes cost milliseconds."""
-NVML_SECONDS_AT_LEAST = 0.2
-"""Between two questions that new contexts give rise to."""
 GONE_CHECK_SECONDS = 10.0
 """Processes whose end the programs did not see are looked for this often."""
 HOSTS_SECONDS = 5.0
@@ -75,10 +68,8 @@ class Agent:
         except BaseException:
             self.tracer.close()
             raise
-        nvml = NvmlInventory()
-        self._nvml = NvmlThread(nvml.read, nvml.release)
-        self._inventory = Inventory((), "", "", error="NVML was not asked yet.")
-        self._inventory_at = self._gone_at = self._hosts_at = float("-inf")
+        self._devices = Devices()
+        self._gone_at = self._hosts_at = float("-inf")
         self._host_contexts: tuple[HostContext, ...] = ()
         self._gone: frozenset[int] = frozenset()
         self._started: dict[int, int] = {}
@@ -116,9 +107,11 @@ class Agent:
         happened = self._events.read()
         for pid in happened.ended:
             self.libraries.exited(pid)
+        for pid in happened.executed:
+            self.libraries.executed(pid)
         if happened.contexts:
             # NVML lists the process now; a short one is gone at the next tick.
-            self._ask_nvml(NVML_SECONDS_AT_LEAST)
+            self._ask_nvml(ASK_SECONDS_AT_LEAST)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until something rare happened in a traced process, at most so long."""
@@ -128,7 +121,7 @@ class Agent:
         """Take everything off. Takes a tenth of a second."""
         self.libraries.stop()
         self._attribution.stop()
-        self._nvml.close()
+        self._devices.close()
         self._events.close()
         self._reader.close()
         self.tracer.close()
@@ -144,15 +137,12 @@ class Agent:
             )
         return proof
 
-    def _ask_nvml(self, every_seconds: float = NVML_SECONDS) -> None:
-        now = time.monotonic()
-        if now - self._inventory_at >= every_seconds:
-            self._inventory_at = now
-            self._inventory = self._nvml.inventory()
-            self._state.saw(self._inventory, time.monotonic_ns() - self._inventory.age_ns)
-        else:
-            age_ns = int((now - self._inventory_at) * NS_PER_SECOND)
-            self._inventory = replace(self._inventory, age_ns=max(age_ns, self._inventory.age_ns))
+    def _ask_nvml(self, every_seconds: float = ASK_SECONDS) -> None:
+        devices = self._devices
+        if devices.ask(in_use=self.libraries.in_use, every_seconds=every_seconds):
+            self.libraries.list_devices(devices.listed())
+            age_ns = devices.inventory.age_ns
+            self._state.saw(devices.inventory, time.monotonic_ns() - age_ns)
 
     def _look_for_gone(self) -> None:
         """Find processes that ended without the programs having told."""
@@ -177,12 +167,12 @@ class Agent:
             time_unix_ns=time.time_ns(),
             node=self._settings.node_name or platform.node(),
             linux_version=platform.release(),
-            inventory=self._inventory,
+            inventory=self._devices.inventory,
             owner_of=self._owner,
             origin_of=self._origin,
             gone=self._gone,
             hosts=self._host_contexts,
-            entitlements=attribution.entitlements(self._inventory.devices),
+            entitlements=attribution.entitlements(self._devices.inventory.devices),
             agent=AgentFacts(
                 attach_mode=self.tracer.mode.value,
                 probes=self.tracer.probes(),

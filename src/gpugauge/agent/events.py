@@ -22,7 +22,9 @@ class Happened:
     """What the ring told since it was last read."""
 
     ended: tuple[int, ...]
-    """Pids of processes that ended or began another program."""
+    """Pids of processes that ended."""
+    executed: tuple[int, ...]
+    """Pids of processes that began another program."""
     contexts: int
     """Contexts that were made."""
 
@@ -40,16 +42,19 @@ class Events:
     def read(self) -> Happened:
         """Read what is there."""
         ended: list[int] = []
+        executed: list[int] = []
         contexts = 0
         for record in self._ring.read():
             if len(record) < _HEAD.size:
                 continue
             kind, _number, pid, _tid = _HEAD.unpack_from(record)
-            if kind in (EventType.PROCESS_EXIT, EventType.PROCESS_EXEC):
+            if kind == EventType.PROCESS_EXIT:
                 ended.append(pid)
+            elif kind == EventType.PROCESS_EXEC:
+                executed.append(pid)
             elif kind == EventType.CONTEXT:
                 contexts += 1
-        return Happened(tuple(ended), contexts)
+        return Happened(tuple(ended), tuple(executed), contexts)
 
     def close(self) -> None:
         """Stop reading."""

@@ -159,6 +159,12 @@ class Tracer:
         with self._lock:
             return tuple(library for _, library, _ in self._attachments.values())
 
+    @property
+    def links_in_use(self) -> int:
+        """How many libraries hold links, those being attached or released included."""
+        with self._lock:
+            return abi.LIMIT_LINKS - len(self._free_links)
+
     def probes(self) -> dict[str, int]:
         """Return numbers of probes by state."""
         with self._lock:

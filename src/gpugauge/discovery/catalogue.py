@@ -48,6 +48,8 @@ class Catalogue:
         self._step = 0
         self._released_at = 0
         self._idle_since_ns: int | None = None
+        self.idle = False
+        """No process has used a GPU for IDLE_NS: what may hinder an upgrade is let go."""
 
     def observe(
         self,
@@ -165,6 +167,14 @@ class Catalogue:
             if entry.stage is Stage.ATTACHED and entry.library is not None
         )
 
+    def files(self) -> dict[int, FileId]:
+        """The file that each process maps, by pid, under the name it is attached by."""
+        return {
+            pid: entry.alias_of or entry.file_id
+            for entry in self._entries.values()
+            for pid in entry.users
+        }
+
     def decide(self, now_ns: int) -> Decision:
         """Say what should be done now."""
         chosen, reasons = self._choose(now_ns)
@@ -198,8 +208,8 @@ class Catalogue:
         users = merged_users(self._entries)
         if self._idle_since_ns is None or self._others or any(users.values()):
             self._idle_since_ns = now_ns
-        idle = now_ns - self._idle_since_ns >= IDLE_NS
-        return choose(self._entries, users, idle=idle)
+        self.idle = now_ns - self._idle_since_ns >= IDLE_NS
+        return choose(self._entries, users, idle=self.idle)
 
     def _unprobed(self, reasons: Mapping[FileId, str]) -> dict[int, str]:
         unprobed = {**self._others, **self._overflow}

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,26 @@ class Inspector:
         self._deadline_ns = deadline_ns
         self._functions = tuple(function.symbol for function in vendor.functions)
         self._stuck: list[subprocess.Popen[bytes]] = []
+        self._waiting: subprocess.Popen[bytes] | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Have a child wait for the next file: starting one takes most of an inspection's time."""
+        with self._lock:
+            if self._waiting is not None and self._waiting.poll() is not None:
+                self._end(self._waiting)  # somebody killed it
+                self._waiting = None
+            if self._waiting is None and not self._closed:
+                self._waiting = self._start()
+
+    def close(self) -> None:
+        """End the child that waits."""
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self._end(waiting)
 
     @property
     def stuck_children(self) -> int:
@@ -125,9 +146,21 @@ class Inspector:
             raise ForeignDataError("The answer about the file is malformed.") from None
 
     def _ask(self, request: bytes) -> bytes:
+        with self._lock:
+            child, self._waiting = self._waiting, None
+        if child is not None and child.poll() is not None:
+            self._end(child)
+            child = None
+        child = child or self._start()
+        try:
+            return _converse(child, request, time.monotonic_ns() + self._deadline_ns)
+        finally:
+            self._end(child)
+
+    def _start(self) -> subprocess.Popen[bytes]:
         source = str(Path(gpugauge.__file__).parents[1])
         try:
-            child = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, source],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -141,10 +174,6 @@ class Inspector:
                 f"No process could be started to read a driver library ({error.strerror}).",
                 "Check the limits on processes of the agent.",
             ) from error
-        try:
-            return _converse(child, request, time.monotonic_ns() + self._deadline_ns)
-        finally:
-            self._end(child)
 
     def _end(self, child: subprocess.Popen[bytes]) -> None:
         child.kill()

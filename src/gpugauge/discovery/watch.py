@@ -8,7 +8,7 @@ look a full scan.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from gpugauge.discovery.catalogue import Catalogue
 from gpugauge.discovery.decision import User
@@ -37,6 +37,7 @@ class Watch:
         scanner: Reads /proc.
         names: The driver libraries to look for.
         cgroup_of: The cgroup of a process's container, by pid; 0 where it is not known.
+        only: Tell of these files and no others; None: of all.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class Watch:
         scanner: ProcScanner,
         names: LibraryNames,
         cgroup_of: Callable[[int], int],
+        only: Collection[FileId] | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._scanner = scanner
         self._names = names
         self._cgroup_of = cgroup_of
+        self._only = only
         self._processes: Mapping[int, Found] = {}
         self._users: dict[tuple[int, int], int] = {}
         """(pid, start time) -> cgroup, of the processes that map a library."""
@@ -90,6 +93,10 @@ class Watch:
             self._take(self._scanner.update(changed))
         return bool(changed)
 
+    def look(self, pids: Collection[int]) -> Scan:
+        """Look again at processes that are known to have changed, and at new ones."""
+        return self._take(self._scanner.update(pids))
+
     def _matters(self, record: SidebandRecord) -> bool:
         match record:
             case FileMapped():
@@ -109,6 +116,8 @@ class Watch:
         users: dict[FileId, list[User]] = {}
         cgroups: dict[tuple[int, int], int] = {}
         for file_id, those in scan.users().items():
+            if self._only is not None and file_id not in self._only:
+                continue
             for found, mapping in those:
                 key = found.pid, found.start_time
                 cgroup = self._users.get(key) or cgroups.get(key) or self._cgroup_of(found.pid)

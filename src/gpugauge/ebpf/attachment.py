@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,6 +13,9 @@ from gpugauge.ebpf.loader import Program
 
 MAX_PERF_SITES = 40
 """Perf events are one descriptor a site and 108 ms each to take off: a core set only."""
+
+
+CLOSING_THREADS = 32
 
 
 class Mode(StrEnum):
@@ -54,6 +58,8 @@ class Attachment:
         self.mode = mode
         self.path = path
         self.links: list[Link] = []
+        self.all_returns: list[Link] = []
+        """Those of `links` that serve returns alone; none in session mode."""
         self.returns: list[Link] = []
         """Those of `links` that serve returns of hot functions: they can be dropped alone.
 
@@ -72,8 +78,7 @@ class Attachment:
         """Take the returns off hot functions, so that they cost less; return how many links."""
         with self._lock:
             dropped, self.returns = self.returns, []
-        for each in dropped:
-            each.close()
+        close_all(dropped)
         return len(dropped)
 
     def close(self) -> None:
@@ -86,8 +91,19 @@ class Attachment:
         """
         with self._lock:
             links, self.links, self.returns = self.links, [], []
-        for each in reversed(links):
-            each.close()
+        close_all([each for each in links if each not in self.all_returns])
+        close_all(self.all_returns)
+
+
+def close_all(links: Sequence[Link]) -> None:
+    """Close links at once: each waits 30-90 ms in Linux, most of it for other CPUs."""
+    if len(links) > 1:
+        with ThreadPoolExecutor(min(CLOSING_THREADS, len(links))) as pool:
+            for closing in [pool.submit(each.close) for each in links]:
+                closing.result()
+        return
+    for each in links:
+        each.close()
 
 
 def attach(
@@ -157,6 +173,7 @@ def _pair(
         if programs.exit is None:
             raise ValueError("returns without a return program")
         links = _links(attachment, programs.exit, with_return, returns=True)
+        attachment.all_returns += links
         if hot:
             attachment.returns += links
     if group:
