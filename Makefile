@@ -63,8 +63,8 @@ generate: $(SET_UP) ## Rewrite what is made from tables: model/abi.py, docs, the
 bench: $(BPF) $(SIM) ## Run the benchmarks, as ratios within one run
 	@$(PYTHON) -m benchmarks
 
-incidents: $(BPF) $(SIM) ## Replay the incidents that the diagnosis must name
-	@$(PYTHON) -m pytest -m incident $(TESTS)
+incidents: $(SET_UP) ## Replay the incidents that the diagnosis must name, and healthy hours
+	@PYTHONPATH=src:. $(PYTHON) -m tests.incidents
 
 soak: $(BPF) $(SIM) ## Run the agent under load for a long time and watch its memory
 	@$(PYTHON) -m pytest -m soak --timeout=0 $(TESTS)

@@ -87,8 +87,10 @@ class Subject:
         """
         totals = c.totals(of)
         row = c.point(self.totals, totals, seconds) if seconds is not None else None
-        self.of, self.totals, self.seen_ns = of, totals, now_ns
+        before, self.of, self.totals, self.seen_ns = self.totals, of, totals, now_ns
         if row is None:
+            if totals[c.LAUNCHES : c.ALLOCATIONS] != before[c.LAUNCHES : c.ALLOCATIONS]:
+                self.last_work_ns = now_ns  # at some time within the gap
             self.errors_before = of.errors
             if self.track is not None:
                 self.track.fine.clear()
