@@ -35,11 +35,11 @@ struct registers {
  * The empty asm pins each load into its own branch: clang otherwise merges
  * them into one load from a computed context pointer, which is refused.
  */
-#define READ_REGISTER(field)                           \
-	({                                             \
-		__u64 value_ = ctx->field;             \
-		asm volatile("" : "+r"(value_));       \
-		value_;                                \
+#define READ_REGISTER(field)                                                                       \
+	({                                                                                         \
+		__u64 value_ = ctx->field;                                                         \
+		asm volatile("" : "+r"(value_));                                                   \
+		value_;                                                                            \
 	})
 
 INLINE __u64 stack_pointer(struct registers *ctx)
@@ -107,7 +107,7 @@ INLINE bool argument(struct registers *ctx, __u32 number, __u64 *value)
 	return probe_read_user(value, sizeof(*value), (void *)at) == 0;
 }
 
-#define COOKIE_FIELD(cookie, name) \
+#define COOKIE_FIELD(cookie, name)                                                                 \
 	((__u32)((cookie) >> COOKIE_##name##_SHIFT) & ((1u << COOKIE_##name##_BITS) - 1))
 
 #endif

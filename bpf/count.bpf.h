@@ -71,7 +71,7 @@ INLINE __u32 issue_bucket(__u64 duration_ns)
 /* The row of this thread at a place, made at the first call there. */
 INLINE struct counts *counts_of(struct thread *thread, __u32 tid, __u32 place)
 {
-	struct counts_key key = { .id = tid, .place = place };
+	struct counts_key key = {.id = tid, .place = place};
 	struct counts_row *row = map_lookup(&thread_counts, &key);
 	__u32 zero = 0;
 
@@ -91,8 +91,7 @@ INLINE struct counts *counts_of(struct thread *thread, __u32 tid, __u32 place)
 }
 
 /* The host waited `waited_ns` of a call that took `duration_ns`. */
-INLINE void count_blocked(struct counts *counts, __u32 cause, __u64 waited_ns,
-			  __u64 duration_ns)
+INLINE void count_blocked(struct counts *counts, __u32 cause, __u64 waited_ns, __u64 duration_ns)
 {
 	if (cause >= CAUSE_COUNT)
 		return;
@@ -126,8 +125,8 @@ INLINE __u64 learn_issue(struct process *process, __u32 slot, __u64 duration_ns,
 /* Add the row of an ended thread to its process. Returns 0 always. */
 ONCE int counts_merge(__u32 process_number, __u32 tid, __u32 place)
 {
-	struct counts_key from_key = { .id = tid, .place = place };
-	struct counts_key to_key = { .id = process_number, .place = place };
+	struct counts_key from_key = {.id = tid, .place = place};
+	struct counts_key to_key = {.id = process_number, .place = place};
 	struct counts_row *from = map_lookup(&thread_counts, &from_key);
 	struct counts_row *to = map_lookup(&process_counts, &to_key);
 	__u32 zero = 0;

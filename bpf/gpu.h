@@ -30,8 +30,8 @@ enum limit {
 	LIMIT_ALLOCATIONS = 49152,
 	LIMIT_ERRORS = 4096,
 	LIMIT_CONTEXT_DEPTH = 8, /* of a thread's context stack; beyond: unknown */
-	LIMIT_LINKS = 64,        /* libraries attached at a time */
-	LIMIT_ROWS = 1024,       /* rows of the function table */
+	LIMIT_LINKS = 64,	 /* libraries attached at a time */
+	LIMIT_ROWS = 1024,	 /* rows of the function table */
 	LIMIT_RING_BYTES = 262144,
 	LIMIT_COMM = 16,
 };
@@ -62,8 +62,8 @@ enum slot {
 	SLOT_FREE = 12,
 	SLOT_CONTEXT = 13,
 	SLOT_SUBMIT_OTHER = 14, /* host functions, value waits, prefetches */
-	SLOT_CAPTURED = 15,     /* calls recorded into a graph: not demand */
-	SLOT_OTHER = 16,        /* streams, events, modules, graphs */
+	SLOT_CAPTURED = 15,	/* calls recorded into a graph: not demand */
+	SLOT_OTHER = 16,	/* streams, events, modules, graphs */
 	SLOT_COUNT = 17,
 };
 
@@ -96,72 +96,72 @@ enum issue {
 /* What the programs do for a call beside counting it. */
 enum action {
 	ACTION_NONE = 0,
-	ACTION_CTX_SET = 1,     /* cuCtxSetCurrent(ctx) */
-	ACTION_CTX_PUSH = 2,    /* cuCtxPushCurrent(ctx) */
-	ACTION_CTX_POP = 3,     /* cuCtxPopCurrent(*ctx) */
-	ACTION_CTX_CREATE = 4,  /* (*ctx, ..., device at size_arg); made current */
-	ACTION_CTX_DESTROY = 5, /* (ctx) */
-	ACTION_PRIMARY_RETAIN = 6,  /* (*ctx, device) */
-	ACTION_PRIMARY_RELEASE = 7, /* (device) */
-	ACTION_PRIMARY_RESET = 8,   /* (device) */
-	ACTION_GREEN_CREATE = 9,    /* (*green, desc, device, flags) */
-	ACTION_GREEN_DESTROY = 10,  /* (green) */
-	ACTION_GREEN_TO_CTX = 11,   /* cuCtxFromGreenCtx(*ctx, green) */
-	ACTION_DEVICE_UUID = 12,    /* (*uuid, device) */
-	ACTION_DEVICE_UUID_V2 = 13, /* (*uuid, device): the MIG instance's own */
-	ACTION_STREAM_CREATE = 14,  /* (*stream, ...) */
+	ACTION_CTX_SET = 1,		 /* cuCtxSetCurrent(ctx) */
+	ACTION_CTX_PUSH = 2,		 /* cuCtxPushCurrent(ctx) */
+	ACTION_CTX_POP = 3,		 /* cuCtxPopCurrent(*ctx) */
+	ACTION_CTX_CREATE = 4,		 /* (*ctx, ..., device at size_arg); made current */
+	ACTION_CTX_DESTROY = 5,		 /* (ctx) */
+	ACTION_PRIMARY_RETAIN = 6,	 /* (*ctx, device) */
+	ACTION_PRIMARY_RELEASE = 7,	 /* (device) */
+	ACTION_PRIMARY_RESET = 8,	 /* (device) */
+	ACTION_GREEN_CREATE = 9,	 /* (*green, desc, device, flags) */
+	ACTION_GREEN_DESTROY = 10,	 /* (green) */
+	ACTION_GREEN_TO_CTX = 11,	 /* cuCtxFromGreenCtx(*ctx, green) */
+	ACTION_DEVICE_UUID = 12,	 /* (*uuid, device) */
+	ACTION_DEVICE_UUID_V2 = 13,	 /* (*uuid, device): the MIG instance's own */
+	ACTION_STREAM_CREATE = 14,	 /* (*stream, ...) */
 	ACTION_STREAM_CREATE_GREEN = 15, /* (*stream, green, flags, priority) */
-	ACTION_STREAM_DESTROY = 16, /* (stream) */
-	ACTION_STREAM_SYNC = 17,    /* drains its stream */
-	ACTION_STREAM_QUERY = 18,   /* drains its stream when the answer is success */
-	ACTION_CTX_SYNC = 19,       /* drains the context */
-	ACTION_EVENT_RECORD = 20,   /* (event, stream) */
-	ACTION_EVENT_SYNC = 21,     /* (event) */
-	ACTION_EVENT_QUERY = 22,    /* (event) */
-	ACTION_EVENT_DESTROY = 23,  /* (event) */
-	ACTION_CAPTURE_BEGIN = 24,  /* (stream, ...) */
-	ACTION_CAPTURE_END = 25,    /* (stream, *graph) */
-	ACTION_GRAPH_CREATE = 26,   /* (*graph, ...) */
-	ACTION_GRAPH_ADD_LAUNCH = 27, /* (*node, graph, ...): a launch node */
-	ACTION_GRAPH_ADD_NODE = 28,   /* (*node, graph, ..., params at size_arg): type in params */
-	ACTION_GRAPH_ADD_CHILD = 29,  /* (*node, graph, deps, n, child) */
-	ACTION_GRAPH_ADD_OTHER = 30,  /* a node that launches nothing */
-	ACTION_GRAPH_CLONE = 31,      /* (*clone, graph) */
+	ACTION_STREAM_DESTROY = 16,	 /* (stream) */
+	ACTION_STREAM_SYNC = 17,	 /* drains its stream */
+	ACTION_STREAM_QUERY = 18,	 /* drains its stream when the answer is success */
+	ACTION_CTX_SYNC = 19,		 /* drains the context */
+	ACTION_EVENT_RECORD = 20,	 /* (event, stream) */
+	ACTION_EVENT_SYNC = 21,		 /* (event) */
+	ACTION_EVENT_QUERY = 22,	 /* (event) */
+	ACTION_EVENT_DESTROY = 23,	 /* (event) */
+	ACTION_CAPTURE_BEGIN = 24,	 /* (stream, ...) */
+	ACTION_CAPTURE_END = 25,	 /* (stream, *graph) */
+	ACTION_GRAPH_CREATE = 26,	 /* (*graph, ...) */
+	ACTION_GRAPH_ADD_LAUNCH = 27,	 /* (*node, graph, ...): a launch node */
+	ACTION_GRAPH_ADD_NODE = 28,    /* (*node, graph, ..., params at size_arg): type in params */
+	ACTION_GRAPH_ADD_CHILD = 29,   /* (*node, graph, deps, n, child) */
+	ACTION_GRAPH_ADD_OTHER = 30,   /* a node that launches nothing */
+	ACTION_GRAPH_CLONE = 31,       /* (*clone, graph) */
 	ACTION_GRAPH_INSTANTIATE = 32, /* (*exec, graph, ...) */
 	ACTION_GRAPH_DESTROY = 33,     /* (graph) */
 	ACTION_GRAPH_EXEC_DESTROY = 34, /* (exec) */
 	ACTION_GRAPH_NODE_DESTROY = 35, /* (node): its graph becomes unknown */
-	ACTION_GRAPH_LAUNCH = 36,      /* (exec, stream) */
-	ACTION_ALLOCATE = 37,          /* (*pointer, bytes ...) family in `family` */
-	ACTION_FREE = 38,              /* (pointer) */
-	ACTION_MEM_CREATE = 39,        /* cuMemCreate(*handle, size, prop, flags) */
-	ACTION_MEM_RELEASE = 40,       /* (handle) */
-	ACTION_MEM_MAP = 41,           /* (ptr, size, offset, handle, flags) */
-	ACTION_MEM_UNMAP = 42,         /* (ptr, size) */
-	ACTION_MEM_RETAIN = 43,        /* (*handle, addr) */
-	ACTION_MEM_IMPORT = 44,        /* (*handle, ...) */
-	ACTION_CHECKPOINT_LOCK = 45,   /* (pid, args) */
-	ACTION_CHECKPOINT_UNLOCK = 46, /* (pid, args) */
-	ACTION_HOST_REGISTER = 47,     /* (pointer, bytes, flags) */
+	ACTION_GRAPH_LAUNCH = 36,	/* (exec, stream) */
+	ACTION_ALLOCATE = 37,		/* (*pointer, bytes ...) family in `family` */
+	ACTION_FREE = 38,		/* (pointer) */
+	ACTION_MEM_CREATE = 39,		/* cuMemCreate(*handle, size, prop, flags) */
+	ACTION_MEM_RELEASE = 40,	/* (handle) */
+	ACTION_MEM_MAP = 41,		/* (ptr, size, offset, handle, flags) */
+	ACTION_MEM_UNMAP = 42,		/* (ptr, size) */
+	ACTION_MEM_RETAIN = 43,		/* (*handle, addr) */
+	ACTION_MEM_IMPORT = 44,		/* (*handle, ...) */
+	ACTION_CHECKPOINT_LOCK = 45,	/* (pid, args) */
+	ACTION_CHECKPOINT_UNLOCK = 46,	/* (pid, args) */
+	ACTION_HOST_REGISTER = 47,	/* (pointer, bytes, flags) */
 	ACTION_COUNT = 48,
 };
 
 /* Where the number of bytes (or, for launches, of threads) comes from. */
 enum size {
 	SIZE_NONE = 0,
-	SIZE_ARG = 1,         /* argument size_arg, shifted left by size_log2 */
-	SIZE_TWO_ARGS = 2,    /* width at size_arg times height after it */
-	SIZE_MEMCPY_2D = 3,   /* CUDA_MEMCPY2D at size_arg, with its direction */
-	SIZE_MEMCPY_3D = 4,   /* CUDA_MEMCPY3D or _PEER at size_arg */
-	SIZE_LAUNCH_ARGS = 5, /* grid and block as arguments 2..7 */
+	SIZE_ARG = 1,		/* argument size_arg, shifted left by size_log2 */
+	SIZE_TWO_ARGS = 2,	/* width at size_arg times height after it */
+	SIZE_MEMCPY_2D = 3,	/* CUDA_MEMCPY2D at size_arg, with its direction */
+	SIZE_MEMCPY_3D = 4,	/* CUDA_MEMCPY3D or _PEER at size_arg */
+	SIZE_LAUNCH_ARGS = 5,	/* grid and block as arguments 2..7 */
 	SIZE_LAUNCH_CONFIG = 6, /* CUlaunchConfig at size_arg */
-	SIZE_PITCH = 7,       /* *pitch (argument 2, at return) times height (4) */
-	SIZE_ARRAY = 8,       /* CUDA_ARRAY_DESCRIPTOR at size_arg */
-	SIZE_ARRAY_3D = 9,    /* CUDA_ARRAY3D_DESCRIPTOR at size_arg */
-	SIZE_BATCH = 10,      /* sizes[] at size_arg, count after it */
-	SIZE_BATCH_3D = 11,   /* unknown: counted without bytes */
-	SIZE_ARG32 = 12,      /* as SIZE_ARG, low 32 bits only: names from before CUDA 3.2 */
-	SIZE_UNKNOWN = 13,    /* counted without bytes: structs from before CUDA 3.2 */
+	SIZE_PITCH = 7,		/* *pitch (argument 2, at return) times height (4) */
+	SIZE_ARRAY = 8,		/* CUDA_ARRAY_DESCRIPTOR at size_arg */
+	SIZE_ARRAY_3D = 9,	/* CUDA_ARRAY3D_DESCRIPTOR at size_arg */
+	SIZE_BATCH = 10,	/* sizes[] at size_arg, count after it */
+	SIZE_BATCH_3D = 11,	/* unknown: counted without bytes */
+	SIZE_ARG32 = 12,	/* as SIZE_ARG, low 32 bits only: names from before CUDA 3.2 */
+	SIZE_UNKNOWN = 13,	/* counted without bytes: structs from before CUDA 3.2 */
 };
 
 /* The stream of a call that passes none, or 0. */
@@ -237,14 +237,14 @@ enum loss {
 	LOSS_STATE_CONTENDED = 11, /* compare-and-swap gave up: the stream became MIXED */
 	LOSS_STREAM_UNREADABLE = 12,
 	LOSS_SIZE_UNREADABLE = 13,
-	LOSS_SIZE_REFUSED = 14, /* above the device's memory: a lie or a bug */
+	LOSS_SIZE_REFUSED = 14,	   /* above the device's memory: a lie or a bug */
 	LOSS_POINTER_UNKNOWN = 15, /* freed, never seen allocated */
 	LOSS_POINTER_REPLACED = 16,
 	LOSS_RESULT_UNREADABLE = 17, /* an out-parameter that could not be read */
 	LOSS_QUOTA = 18,
 	LOSS_DUPLICATE_HITS = 19,
 	LOSS_ABANDONED_CALLS = 20,
-	LOSS_DEPTH = 21, /* context stack deeper than LIMIT_CONTEXT_DEPTH */
+	LOSS_DEPTH = 21,      /* context stack deeper than LIMIT_CONTEXT_DEPTH */
 	LOSS_FREE_SLOTS = 22, /* a slot could not be handed back */
 	LOSS_COUNT = 23,
 };
@@ -265,8 +265,8 @@ enum event_type {
 
 enum process_flag {
 	PROCESS_ENDED = 1,
-	PROCESS_EXECED = 2, /* ended by execve, the pid lives on */
-	PROCESS_UNTRACED = 4, /* opted out, written by the agent: not counted */
+	PROCESS_EXECED = 2,	     /* ended by execve, the pid lives on */
+	PROCESS_UNTRACED = 4,	     /* opted out, written by the agent: not counted */
 	PROCESS_NODES_DESTROYED = 8, /* graph nodes were removed: counts of graphs unknown */
 };
 
@@ -319,15 +319,15 @@ struct counts_row {
  * of its context; numbers from STREAM_FIRST are handed out.
  */
 enum stream_number {
-	STREAM_IDLE = 0,	     /* nothing outstanding */
+	STREAM_IDLE = 0, /* nothing outstanding */
 	STREAM_FIRST = 256,
 	STREAM_MIXED = 0xffffffff, /* more than one, or not known */
 };
 
 /* One device of one process: what is outstanding, and how long nothing was. */
 struct device_state {
-	__u64 state; /* {ticket:32, stream:32}; the ticket is the high half */
-	__u64 ended; /* finished submissions */
+	__u64 state;	  /* {ticket:32, stream:32}; the ticket is the high half */
+	__u64 ended;	  /* finished submissions */
 	__u64 drained_ns; /* only ever raised */
 	__u64 idle_ns;
 	__u32 drained_ticket;
@@ -346,10 +346,10 @@ struct process {
 	__u32 next_context;
 	__u32 next_stream;
 	__u32 stream_generation; /* raised when streams are made or destroyed */
-	__u32 captures;          /* streams being captured now */
-	__u64 hits;              /* of threads that ended */
-	__u64 blocked_word; /* {start:48 in 64 ns units since first_call_ns, depth:16} */
-	__u64 blocked_until_ns; /* covered so far; only ever raised */
+	__u32 captures;		 /* streams being captured now */
+	__u64 hits;		 /* of threads that ended */
+	__u64 blocked_word;	 /* {start:48 in 64 ns units since first_call_ns, depth:16} */
+	__u64 blocked_until_ns;	 /* covered so far; only ever raised */
 	__u64 blocked_wall_ns;
 	__u64 issue_ns[SLOT_COUNT]; /* learned cost of issuing one call; 0: unknown */
 	struct device_state places[PLACE_COUNT];
@@ -367,8 +367,8 @@ struct thread {
 	__u32 process_slot;
 	__u32 tgid;
 	__u32 places_used; /* bit per place with a counts row */
-	__u64 hits;        /* probe hits, entries and returns */
-	__u64 open_sp;     /* stack pointer at entry; 0: no open call */
+	__u64 hits;	   /* probe hits, entries and returns */
+	__u64 open_sp;	   /* stack pointer at entry; 0: no open call */
 	__u64 open_cookie;
 	__u64 open_entry_ns;
 	__u64 open_bytes; /* or threads of a launch, or a third argument */
@@ -380,9 +380,9 @@ struct thread {
 	__u32 open_context;
 	__u32 open_stream;
 	__u32 open_flags;
-	__u32 open_distance; /* submissions since the last known drain */
+	__u32 open_distance;  /* submissions since the last known drain */
 	__u32 open_direction; /* slot of a copy whose struct tells its direction */
-	__u32 depth;          /* of the context stack, also beyond its limit */
+	__u32 depth;	      /* of the context stack, also beyond its limit */
 	__u32 own_stream;     /* number of its per-thread stream; 0: not yet */
 	struct thread_context contexts[LIMIT_CONTEXT_DEPTH];
 	__u64 cached_handle; /* the explicit stream used last */
@@ -390,7 +390,7 @@ struct thread {
 	__u32 cached_place;
 	__u32 cached_generation;
 	__u32 capture_stream; /* the capture this thread began last; 0: none */
-	__u64 last_sp;   /* of an entry-only call, to tell duplicates */
+	__u64 last_sp;	      /* of an entry-only call, to tell duplicates */
 	__u64 last_cookie;
 };
 
@@ -427,7 +427,7 @@ struct capture_key {
 /* A stream that is being captured into a graph. */
 struct capture {
 	__u64 launches; /* since the capture began */
-	__u32 unknown;  /* 1: something with an unknown number of launches */
+	__u32 unknown;	/* 1: something with an unknown number of launches */
 	__u32 padding;
 };
 
@@ -442,7 +442,7 @@ struct event_mark {
 /* A graph or an executable graph. */
 struct graph {
 	__u64 launches; /* launch nodes */
-	__u32 unknown;  /* 1: cannot be known */
+	__u32 unknown;	/* 1: cannot be known */
 	__u32 executable;
 };
 
@@ -457,8 +457,8 @@ struct allocation {
 	__u32 place;
 	__u32 context;
 	__u32 references; /* virtual-memory handles: handles held, */
-	__u32 maps;       /* and address ranges mapped */
-	__u64 handle;     /* mapped range: the handle behind it */
+	__u32 maps;	  /* and address ranges mapped */
+	__u64 handle;	  /* mapped range: the handle behind it */
 	__u32 family;
 	__u32 padding;
 };
@@ -489,9 +489,9 @@ struct device_key {
 
 struct device_identity {
 	__u8 uuid[16];
-	__u64 primary;     /* handle of the primary context while it is retained */
-	__u32 version;     /* 1: the parent under MIG, 2: the instance; 0: no UUID yet */
-	__u32 references;  /* retains of the primary context */
+	__u64 primary;	  /* handle of the primary context while it is retained */
+	__u32 version;	  /* 1: the parent under MIG, 2: the instance; 0: no UUID yet */
+	__u32 references; /* retains of the primary context */
 };
 
 struct error_key {

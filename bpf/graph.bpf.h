@@ -60,14 +60,14 @@ INLINE void graph_derive(struct process *process, struct thread *thread, bool ex
 
 INLINE void graph_forget(struct process *process, __u64 handle)
 {
-	struct stream_key key = { .process_number = process->number, .handle = handle };
+	struct stream_key key = {.process_number = process->number, .handle = handle};
 
 	map_delete(&graphs, &key);
 }
 
 /* A graph was launched, or recorded into the graph being captured. */
-INLINE void graph_launched(struct process *process, struct thread *thread,
-			   struct counts *counts, struct capture *capture)
+INLINE void graph_launched(struct process *process, struct thread *thread, struct counts *counts,
+			   struct capture *capture)
 {
 	struct graph *graph = graph_find(process->number, thread->open_pointer);
 	bool unknown = !graph || graph->unknown;

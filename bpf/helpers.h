@@ -25,7 +25,7 @@ typedef _Bool bool;
 #define false 0
 
 /* BTF-defined maps: the value sits in the type, as an array's length. */
-#define MAP_UINT(name, value) int(*name)[value]
+#define MAP_UINT(name, value) int (*name)[value]
 #define MAP_TYPE(name, value) typeof(value) *name
 
 enum map_type {
@@ -48,8 +48,7 @@ enum update_flag {
 
 #ifndef GPUGAUGE_HOST_MODEL
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
-static long (*map_update)(void *map, const void *key, const void *value,
-			  __u64 flags) = (void *)2;
+static long (*map_update)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
 static __u64 (*ktime_get_ns)(void) = (void *)5;
 static __u64 (*get_current_pid_tgid)(void) = (void *)14;

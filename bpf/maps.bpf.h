@@ -9,12 +9,12 @@
 
 #include "helpers.h"
 
-#define HASH_MAP(name, key_type, value_type, entries)     \
-	struct {                                          \
-		MAP_UINT(type, MAP_TYPE_HASH);            \
-		MAP_UINT(max_entries, entries);           \
-		MAP_TYPE(key, key_type);                  \
-		MAP_TYPE(value, value_type);              \
+#define HASH_MAP(name, key_type, value_type, entries)                                              \
+	struct {                                                                                   \
+		MAP_UINT(type, MAP_TYPE_HASH);                                                     \
+		MAP_UINT(max_entries, entries);                                                    \
+		MAP_TYPE(key, key_type);                                                           \
+		MAP_TYPE(value, value_type);                                                       \
 	} name SEC(".maps")
 
 /* By thread id: calls open now and the context stack. Deleted by the thread's exit. */

@@ -19,8 +19,7 @@ INLINE __u32 address_space(__u32 family)
 	return family == FAMILY_MANAGED || family == FAMILY_POOL ? FAMILY_DEVICE : family;
 }
 
-INLINE struct allocation_key allocation_key_of(__u32 process_number, __u32 family,
-					       __u64 address)
+INLINE struct allocation_key allocation_key_of(__u32 process_number, __u32 family, __u64 address)
 {
 	struct allocation_key key = {
 		.process_number = process_number,
@@ -42,8 +41,7 @@ INLINE struct memory *memory_find(__u32 process_number, __u32 context, __u32 fam
 	return map_lookup(&memories, &key);
 }
 
-INLINE struct memory *memory_get(struct process *process, __u32 context, __u32 place,
-				 __u32 family)
+INLINE struct memory *memory_get(struct process *process, __u32 context, __u32 place, __u32 family)
 {
 	struct memory_key key = {
 		.process_number = process->number,
@@ -51,7 +49,7 @@ INLINE struct memory *memory_get(struct process *process, __u32 context, __u32 p
 		.family = family,
 	};
 	struct memory *row = map_lookup(&memories, &key);
-	struct memory fresh = { .place = place };
+	struct memory fresh = {.place = place};
 
 	if (row)
 		return row;
@@ -70,8 +68,7 @@ INLINE void memory_add(struct memory *row, __u64 bytes)
 
 INLINE void memory_drop(__u32 process_number, struct allocation *allocation)
 {
-	struct memory *row =
-		memory_find(process_number, allocation->context, allocation->family);
+	struct memory *row = memory_find(process_number, allocation->context, allocation->family);
 
 	if (!row || row->dead)
 		return;
@@ -92,8 +89,7 @@ INLINE void allocation_add(struct process *process, struct thread *thread, __u32
 		.references = 1,
 		.family = family,
 	};
-	struct memory *row = memory_get(process, thread->open_context, thread->open_place,
-					family);
+	struct memory *row = memory_get(process, thread->open_context, thread->open_place, family);
 
 	if (!row)
 		return;
@@ -123,8 +119,8 @@ INLINE void allocation_returned(struct process *process, struct thread *thread, 
 		thread->open_bytes = bytes;
 	}
 	if (code) {
-		struct memory *row = memory_get(process, thread->open_context,
-						thread->open_place, family);
+		struct memory *row =
+			memory_get(process, thread->open_context, thread->open_place, family);
 
 		if (row) {
 			ADD(row->failures, 1);
@@ -141,7 +137,8 @@ INLINE void allocation_returned(struct process *process, struct thread *thread, 
 /* At entry of a free. What was removed is kept in the thread for a failed one. */
 INLINE void free_begins(struct process *process, struct thread *thread, __u32 family)
 {
-	struct allocation_key key = allocation_key_of(process->number, family, thread->open_pointer);
+	struct allocation_key key =
+		allocation_key_of(process->number, family, thread->open_pointer);
 	struct allocation *row;
 
 	thread->open_second = 0;

@@ -132,8 +132,8 @@ INLINE bool size_array_3d(__u64 at, __u64 *bytes)
 
 	if (!read_user(&array, sizeof(array), at))
 		return false;
-	*bytes = array.width * (array.height ? array.height : 1) *
-		 (array.depth ? array.depth : 1) * array.channels * format_bytes(array.format);
+	*bytes = array.width * (array.height ? array.height : 1) * (array.depth ? array.depth : 1) *
+		 array.channels * format_bytes(array.format);
 	return *bytes != 0;
 }
 

@@ -21,8 +21,7 @@ INLINE void stream_created(struct process *process, struct thread *thread, __u32
 
 INLINE void stream_created_green(struct process *process, struct thread *thread)
 {
-	struct context *green =
-		context_find(process->number, CONTEXT_GREEN, thread->open_second);
+	struct context *green = context_find(process->number, CONTEXT_GREEN, thread->open_second);
 
 	if (green)
 		stream_created(process, thread, green->number, green->place);
@@ -33,7 +32,7 @@ INLINE void stream_created_green(struct process *process, struct thread *thread)
 /* At entry: once destroyed, the handle may come back from another thread's create. */
 INLINE void stream_destroyed(struct process *process, __u64 handle)
 {
-	struct stream_key key = { .process_number = process->number, .handle = handle };
+	struct stream_key key = {.process_number = process->number, .handle = handle};
 	struct stream *row = map_lookup(&streams, &key);
 
 	if (!row)
@@ -55,11 +54,11 @@ INLINE void stream_destroyed(struct process *process, __u64 handle)
  * At entry of cuEventRecord. A submission that is still open may reach the
  * stream after the event: then the event can't vouch for anything.
  */
-INLINE void event_recorded(struct process *process, struct thread *thread,
-			   struct where *where, __u64 event)
+INLINE void event_recorded(struct process *process, struct thread *thread, struct where *where,
+			   __u64 event)
 {
-	struct stream_key key = { .process_number = process->number, .handle = event };
-	struct event_mark mark = { .stream = STREAM_MIXED, .place = where->place };
+	struct stream_key key = {.process_number = process->number, .handle = event};
+	struct event_mark mark = {.stream = STREAM_MIXED, .place = where->place};
 	__u64 ended, state;
 
 	if (where->place >= PLACE_COUNT)
@@ -75,7 +74,7 @@ INLINE void event_recorded(struct process *process, struct thread *thread,
 /* At entry of a wait for an event: look at the device only if the event vouches for all. */
 INLINE void event_look(struct process *process, struct thread *thread, __u64 event)
 {
-	struct stream_key key = { .process_number = process->number, .handle = event };
+	struct stream_key key = {.process_number = process->number, .handle = event};
 	struct event_mark *mark = map_lookup(&event_marks, &key);
 
 	thread->state_seen = 0;
@@ -91,14 +90,14 @@ INLINE void event_look(struct process *process, struct thread *thread, __u64 eve
 
 INLINE void event_destroyed(struct process *process, __u64 event)
 {
-	struct stream_key key = { .process_number = process->number, .handle = event };
+	struct stream_key key = {.process_number = process->number, .handle = event};
 
 	map_delete(&event_marks, &key);
 }
 
 INLINE struct capture *capture_find(__u32 process_number, __u32 stream)
 {
-	struct capture_key key = { .process_number = process_number, .stream = stream };
+	struct capture_key key = {.process_number = process_number, .stream = stream};
 
 	return map_lookup(&captures, &key);
 }
@@ -131,7 +130,7 @@ INLINE void capture_begun(struct process *process, struct thread *thread)
 
 INLINE struct graph *graph_find(__u32 process_number, __u64 handle)
 {
-	struct stream_key key = { .process_number = process_number, .handle = handle };
+	struct stream_key key = {.process_number = process_number, .handle = handle};
 
 	return map_lookup(&graphs, &key);
 }
@@ -139,7 +138,7 @@ INLINE struct graph *graph_find(__u32 process_number, __u64 handle)
 INLINE void graph_put(__u32 process_number, __u64 handle, __u64 launches, bool unknown,
 		      bool executable)
 {
-	struct stream_key key = { .process_number = process_number, .handle = handle };
+	struct stream_key key = {.process_number = process_number, .handle = handle};
 	struct graph graph = {
 		.launches = launches,
 		.unknown = unknown,

@@ -95,16 +95,15 @@ INLINE __u32 per_thread_stream(struct process *process, struct thread *thread, _
 
 INLINE struct stream *stream_find(__u32 process_number, __u64 handle)
 {
-	struct stream_key key = { .process_number = process_number, .handle = handle };
+	struct stream_key key = {.process_number = process_number, .handle = handle};
 
 	return map_lookup(&streams, &key);
 }
 
 /* A stream was created, or met for the first time. */
-INLINE struct stream *stream_add(struct process *process, __u64 handle, __u32 context,
-				 __u32 place)
+INLINE struct stream *stream_add(struct process *process, __u64 handle, __u32 context, __u32 place)
 {
-	struct stream_key key = { .process_number = process->number, .handle = handle };
+	struct stream_key key = {.process_number = process->number, .handle = handle};
 	struct stream fresh = {
 		.number = stream_hand_out(process),
 		.context = context,

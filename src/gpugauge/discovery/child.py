@@ -120,7 +120,8 @@ def _open(path: str, pid: int, device: list[int] | None) -> int:
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     number = mounts.parse_mount_number(_read(f"/proc/self/fdinfo/{handle}"))
-    visible = _mounts("self") + (_mounts(str(pid)) if pid else ())
+    # Those of the first process too: a chroot hides the mount that it lies on itself.
+    visible = _mounts("self") + (_mounts(str(pid)) if pid else ()) + _mounts("1")
     kind = mounts.file_system(visible, number, (device[0], device[1]) if device else None)
     if kind is None:
         raise Refused("its mount is not visible, so the type of its file system is not known")
