@@ -39,6 +39,16 @@ class Container:
         """The host's pid of the container's first process."""
         return int(json.loads(self.runc("state", self.id))["pid"])
 
+    @property
+    def status(self) -> str:
+        """`running` or `stopped`."""
+        return str(json.loads(self.runc("state", self.id))["status"])
+
+    @property
+    def output(self) -> str:
+        """What it wrote."""
+        return (self.folder / "output").read_text()
+
     def delete(self) -> None:
         """Kill and remove it, its cgroups with it."""
         self.runc("delete", "--force", self.id)
@@ -51,19 +61,35 @@ def run_container(
     command: list[str],
     *,
     cpu_quota_cores: float | None = None,
-    mounts: list[tuple[Path, str]] | None = None,
+    mounts: list[Path] | None = None,
+    writable: list[Path] | None = None,
+    own_pids: bool = True,
     environment: dict[str, str] | None = None,
 ) -> Container:
-    """Start a container in the cgroup `cgroup` (`/kubepods/burstable/podUID/ID`)."""
+    """Start a container and return at once.
+
+    Args:
+        folder: A new folder for its bundle.
+        container_id: 64 hex digits.
+        cgroup: Its cgroup (`/kubepods/burstable/podUID/ID`).
+        command: What it runs.
+        cpu_quota_cores: Its CPU limit.
+        mounts: More folders of this machine that it sees, at the same path.
+        writable: The same, writable.
+        own_pids: False for a pod with `hostPID: true`.
+        environment: Its variables.
+    """
     assert RUNC, "these tests need runc: apt-get install runc"
     folder.mkdir(parents=True)
     root = folder / "root"
-    binds = [(Path(one), one) for one in BINDS if Path(one).exists()] + (mounts or [])
-    for one in ("proc", "dev", "sys", "tmp", *(target.lstrip("/") for _, target in binds)):
+    binds = [(one, "ro") for one in (*map(Path, BINDS), *(mounts or [])) if one.exists()]
+    binds += [(one, "rw") for one in writable or []]
+    for one in ("proc", "dev", "sys", "tmp", *(str(source).lstrip("/") for source, _ in binds)):
         (root / one).mkdir(parents=True, exist_ok=True)
     cpu: dict[str, Any] = {"shares": 102}
     if cpu_quota_cores:
         cpu |= {"period": 100_000, "quota": int(cpu_quota_cores * 100_000)}
+    kinds = ["mount", "network", "ipc", "uts", *(["pid"] if own_pids else [])]
     # No oomScoreAdj: without CAP_SYS_RESOURCE runc cannot lower it, and fails.
     config = {
         "ociVersion": "1.0.2",
@@ -84,18 +110,18 @@ def run_container(
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["mode=755"]},
             *(
                 {
-                    "destination": target,
+                    "destination": str(source),
                     "type": "bind",
                     "source": str(source),
-                    "options": ["rbind", "ro"],
+                    "options": ["rbind", access],
                 }
-                for source, target in binds
+                for source, access in binds
             ),
         ],
         "linux": {
             "cgroupsPath": cgroup,
             "resources": {"cpu": cpu},
-            "namespaces": [{"type": kind} for kind in ("pid", "mount", "network", "ipc", "uts")],
+            "namespaces": [{"type": kind} for kind in kinds],
         },
     }
     (folder / "config.json").write_text(json.dumps(config))
