@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpugauge.codec import btf
+from gpugauge.codec import btf, linux_btf
 from gpugauge.codec.btf import Btf, Kind
 from gpugauge.ebpf.layout import Layout
 from gpugauge.errors import ForeignDataError
@@ -119,11 +121,11 @@ def test_layouts() -> None:
 
 def test_function_ids_are_positions_among_the_types() -> None:
     names = ["bpf_session_cookie", "bpf_session_is_return", "bpf_nothing", "flat"]
-    assert btf.function_ids(make(), names) == {
+    assert linux_btf.function_ids(make(), names) == {
         "bpf_session_cookie": 13,
         "bpf_session_is_return": 9,
     }
-    assert btf.function_ids(make(), []) == {}
+    assert linux_btf.function_ids(make(), []) == {}
 
 
 @pytest.mark.parametrize(
@@ -157,8 +159,29 @@ def test_any_change_is_read_or_told(changes: list[tuple[int, bytes]], size: int)
     for at, value in changes:
         data[at : at + len(value)] = value
     for cut in (len(data), size):
-        for ask in (everything, lambda each: btf.function_ids(each, ["bpf_session_cookie"])):
+        for ask in (everything, lambda each: linux_btf.function_ids(each, ["bpf_session_cookie"])):
             try:
                 ask(bytes(data[:cut]))
             except ForeignDataError:
                 continue
+
+
+def test_members_of_linux_structs_are_found_as_the_whole_parser_finds_them() -> None:
+    data = Path("/sys/kernel/btf/vmlinux").read_bytes()
+    whole = btf.Btf(data)
+    for struct_name, member_name in (("task_struct", "signal"), ("signal_struct", "live")):
+        found = whole.find(struct_name, btf.Kind.STRUCT)
+        assert found is not None
+        member = next(each for each in whole.members(found.id) if each.name == member_name)
+        offset = linux_btf.member_offset(data, struct_name, member_name)
+        assert offset == member.offset_bits // 8
+    assert linux_btf.member_offset(data, "task_struct", "no_such_member_31") is None
+    assert linux_btf.member_offset(data, "no_such_struct_31", "signal") is None
+
+
+@given(position=st.integers(0, 4000), value=st.integers(0, 255))
+def test_damaged_types_of_linux_give_an_error_or_an_answer(position: int, value: int) -> None:
+    data = bytearray(make())
+    data[position % len(data)] = value
+    with contextlib.suppress(ForeignDataError):
+        linux_btf.member_offset(bytes(data), "counts", "first")

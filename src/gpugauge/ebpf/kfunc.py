@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
-from gpugauge.codec import btf
+from gpugauge.codec import linux_btf
 
 LINUX_BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -17,7 +17,7 @@ def _ids(names: frozenset[str]) -> tuple[tuple[str, int], ...]:
         data = LINUX_BTF.read_bytes()
     except OSError:
         return ()
-    return tuple(btf.function_ids(data, names).items())
+    return tuple(linux_btf.function_ids(data, names).items())
 
 
 def ids(names: Collection[str]) -> dict[str, int]:

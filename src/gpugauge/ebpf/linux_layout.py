@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpugauge.codec import btf
+from gpugauge.codec import linux_btf
 from gpugauge.ebpf.kfunc import LINUX_BTF
 from gpugauge.errors import ForeignDataError
 
@@ -17,8 +17,8 @@ def thread_count_offsets() -> dict[str, int]:
     unknown = {"task_signal_offset": 0, "signal_live_offset": 0}
     try:
         data = LINUX_BTF.read_bytes()
-        signal = btf.member_offset(data, "task_struct", "signal")
-        live = btf.member_offset(data, "signal_struct", "live")
+        signal = linux_btf.member_offset(data, "task_struct", "signal")
+        live = linux_btf.member_offset(data, "signal_struct", "live")
     except (OSError, ForeignDataError):
         return unknown
     if not signal or live is None:
