@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpugauge.agent.reader import Reader
 from gpugauge.agent.tracer import Tracer
 from gpugauge.discovery.inspect import Inspector
-from gpugauge.model.abi import Loss, Slot
+from gpugauge.model.abi import Cause, Loss, Slot
 from gpugauge.model.device import Inventory
-from gpugauge.model.process import Process, ProcessDevice
+from gpugauge.model.process import OpenCall, Process, ProcessDevice
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.model.workload import HOST
 from gpugauge.settings import Settings
@@ -155,6 +159,14 @@ class Traced:
         (device,) = self.process(pid).devices
         return device
 
+    def device_open(self, pid: int) -> Mapping[Cause, OpenCall]:
+        """Read once and return the open calls of a process, over all places."""
+        return {
+            cause: call
+            for device in self.process(pid).devices
+            for cause, call in device.open_calls.items()
+        }
+
     def counted(self, pids: Iterable[int] | None = None) -> Counts:
         """Read once and return the counters of these processes, or all, over all places.
 
@@ -271,6 +283,73 @@ def traced(
         yield made
     finally:
         made.close()
+
+
+SESSION = """
+import ctypes, json, os, sys, threading, time
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from sim.workloads.driver import Driver
+driver = Driver()
+call, attempt = driver.call, driver.attempt
+function = driver.function("busy_1us")
+answer = None
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    exec(json.loads(line))
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Session:
+    """A process on the driver that runs what a test tells it, step by step.
+
+    Its names: driver, call, attempt, function (takes 1 us), and what earlier steps made. What a
+    step leaves in `answer` comes back.
+    """
+
+    def __init__(self, it: Traced) -> None:
+        self._child = it.machine.start([sys.executable, "-c", SESSION], stdin=subprocess.PIPE)
+        self.pid = int(self._line())
+
+    def run(self, text: str) -> Any:
+        """Run Python text, and return what it left in `answer`."""
+        stdin = self._child.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(text) + "\n")
+        stdin.flush()
+        return json.loads(self._line())
+
+    def start(self, text: str) -> None:
+        """Begin to run text, and do not wait for its end."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps(text) + "\n")
+        self._child.stdin.flush()
+
+    def end(self) -> None:
+        """Let the process end."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+        assert self._child.wait(30) == 0
+
+    def _line(self) -> str:
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        assert line, f"ended with {self._child.wait(10)}: {self._errors()}"
+        return line
+
+    def _errors(self) -> str:
+        return self._child.stderr.read() if self._child.stderr else ""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.wait()
+        for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def primes(above: int, count: int) -> list[int]:
