@@ -7,20 +7,11 @@ import sys
 import time
 from multiprocessing import get_context
 
-from tests.incidents.healthy import HEALTHY
-from tests.incidents.incidents import INCIDENTS
 from tests.incidents.report import report
-from tests.incidents.suite import Outcome, run_seeds
+from tests.incidents.seeds import run_healthy, run_incidents
+from tests.incidents.suite import Outcome
 
 LEAST_RIGHT_RATIO = 0.99
-
-
-def _incidents(seeds: list[int]) -> list[Outcome]:
-    return run_seeds(INCIDENTS, seeds)
-
-
-def _healthy(seeds: list[int]) -> list[Outcome]:
-    return run_seeds(HEALTHY, seeds)
 
 
 def main() -> int:
@@ -36,7 +27,7 @@ def main() -> int:
     # Spawned, so that no state of this process is shared.
     with get_context("spawn").Pool(given.workers) as pool:
         chunks = [list(range(n, min(n + 8, given.incidents))) for n in range(0, given.incidents, 8)]
-        for part in pool.imap_unordered(_incidents, chunks):
+        for part in pool.imap_unordered(run_incidents, chunks):
             incidents += part
         seed = 0
         while sum(o.hours for o in healthy) < given.hours:
@@ -45,7 +36,7 @@ def main() -> int:
             count = min(400, int(left * 1.2) + 1)
             more = [list(range(n, n + 4)) for n in range(seed, seed + count, 4)]
             seed = more[-1][-1] + 1
-            for part in pool.imap_unordered(_healthy, more):
+            for part in pool.imap_unordered(run_healthy, more):
                 healthy += part
     incidents.sort(key=lambda o: o.seed)
     healthy.sort(key=lambda o: o.seed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpugauge.diagnosis import Engine
@@ -83,20 +81,3 @@ def _judge(
         reported.add(key)
         at = node.elapsed_s
         outcome.wrong.append(f"{finding.severity} {finding.rule} at {at:.0f} s: {finding.sentence}")
-
-
-def run_seeds(makers: Iterable[tuple[str, object, bool]], seeds: Iterable[int]) -> list[Outcome]:
-    """Run the scenario of each seed: the makers in turn."""
-    table = list(makers)
-    outcomes = []
-    for seed in seeds:
-        _, maker, unseen = table[seed % len(table)]
-        scenario = maker(random.Random(seed))  # type: ignore[operator]
-        scenario.unseen = unseen or is_unseen(seed, len(table))
-        outcomes.append(play(scenario, seed))
-    return outcomes
-
-
-def is_unseen(seed: int, makers: int) -> bool:
-    """A fifth of the seeds of each scenario are not looked at while tuning."""
-    return (seed // makers) % 5 == 4

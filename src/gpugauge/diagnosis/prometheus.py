@@ -7,7 +7,6 @@ single processes, is not there: the rules then say what they lacked.
 from __future__ import annotations
 
 import json
-import math
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -22,6 +21,8 @@ STEP_SECONDS = 15
 TIMEOUT_SECONDS = 20.0
 LIMIT_BYTES = 128 * 1024 * 1024
 LIMIT_SERIES = 200_000
+LIMIT_VALUE = 1e18
+"""Everything exported is from 0 to here; NaN and infinity are not values."""
 LIMIT_POINTS = 11_000
 """What Prometheus itself allows a query_range."""
 
@@ -78,7 +79,7 @@ def _matrix(body: bytes) -> Iterator[tuple[dict[str, str], list[tuple[float, flo
         for series in result:
             labels = {str(k)[:256]: str(v)[:1024] for k, v in series["metric"].items()}
             points = [_point(pair) for pair in series["values"][: LIMIT_POINTS + 1]]
-            yield labels, [(t, v) for t, v in points if math.isfinite(v)]
+            yield labels, [(t, v) for t, v in points if 0 <= v < LIMIT_VALUE]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ForeignDataError(
             "The answer is not one of Prometheus' query_range.",
@@ -90,7 +91,7 @@ def _point(pair: Any) -> tuple[float, float]:
     time, value = pair
     if not isinstance(value, str) or len(value) > 64 or type(time) not in (int, float):
         raise ValueError
-    if not math.isfinite(time):
+    if not 0 <= time < LIMIT_VALUE:  # also refuses NaN
         raise ValueError
     return float(time), float(value)
 
