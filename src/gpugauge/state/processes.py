@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gpugauge.ebpf.layout import Layout
 from gpugauge.model.abi import PLACE_UNKNOWN
@@ -32,8 +32,8 @@ class Processes:
         self.by_number: dict[int, Tracked] = {}
         self.retired_hits = 0
 
-    def update(self, raw: RawTick, facts: Facts) -> None:
-        """Take in one tick."""
+    def update(self, raw: RawTick, facts: Facts, open_at: Collection[tuple[int, int]] = ()) -> None:
+        """Take in one tick; `open_at` are (process number, place) where calls are open now."""
         self.counts.update(raw.process_counts, raw.thread_counts)
         self.identities.update(raw.devices, raw.contexts, facts.inventory)
         for index, data in raw.slots.items():
@@ -42,9 +42,14 @@ class Processes:
                 self._see(index, slot, facts)
         errors = read_errors(raw.errors, self._known_codes)
         wide = self.counts.by_process()
+        met: dict[int, set[int]] = {}
+        for number, place in (*errors, *open_at):
+            met.setdefault(number, set()).add(place)
         for number, process in self.by_number.items():
             process.gone = number in facts.gone
-            self._bring_up(process, wide.get(number, {}), raw.time_monotonic_ns)
+            self._bring_up(
+                process, wide.get(number, {}), met.get(number, ()), raw.time_monotonic_ns
+            )
             for place, at in process.places.items():
                 at.errors = errors.get((number, place), at.errors)
 
@@ -72,11 +77,13 @@ class Processes:
         if not slot.ended_ns or not owner.pod or owner.reason:
             process.owner = facts.owner_of(slot.pid, slot.cgroup_id)
 
-    def _bring_up(self, process: Tracked, wide: dict[int, int], now_ns: int) -> None:
+    def _bring_up(
+        self, process: Tracked, wide: dict[int, int], met: Iterable[int], now_ns: int
+    ) -> None:
         slot = process.slot
         end_ns = slot.ended_ns or now_ns
         contexts = self.identities.contexts_by_place(slot.number)
-        for place in self._used(wide, contexts):
+        for place in self._used(wide, contexts).union(met):
             if place not in process.places:
                 process.places[place] = TrackedPlace(gpu_uuid=UNKNOWN)
         idle: dict[int, int | None] = {}
@@ -95,7 +102,8 @@ class Processes:
     def _used(self, wide: dict[int, int], contexts: Mapping[int, int]) -> set[int]:
         """Return places with a context, or with calls that a place has to do with.
 
-        Calls before the first context (its making, streams, modules) are on no device.
+        Calls before the first context (its making, streams, modules) are on no device, unless
+        they fail or do not return.
         """
         used = {place for place, count in contexts.items() if count and place != PLACE_UNKNOWN}
         for place, sums in wide.items():

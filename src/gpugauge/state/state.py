@@ -56,9 +56,10 @@ class State:
     def tick(self, raw: RawTick, facts: Facts) -> Snapshot:
         """Take in one read of the maps and return the snapshot."""
         now_ns = raw.time_monotonic_ns
-        self.processes.update(raw, facts)
+        open_calls = self._open_calls.read(raw.threads, now_ns)
+        self.processes.update(raw, facts, open_calls)
         extra = Extra(
-            self._open_calls.read(raw.threads, now_ns),
+            open_calls,
             self._memory.read(raw.memories),
             self._memory.untracked,
             {

@@ -90,7 +90,7 @@ def process_view(process: Tracked, now_ns: int, reading: CountsReading, extra: E
         devices=tuple(
             process_device(process, number, at, reading, extra)
             for number, at in sorted(process.places.items())
-            if at.wide or at.gpu_uuid != UNKNOWN
+            if at.wide or at.gpu_uuid != UNKNOWN or extra.open_calls.get((slot.number, number))
         ),
         tenant_supplied=process.tenant_supplied,
     )
