@@ -6,6 +6,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 from collections import Counter
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
@@ -24,6 +25,31 @@ def launch_arguments(
     return (function, *shape, stream, STACK_ZERO, STACK_ZERO)
 
 
+def busy_ptx(name: str) -> bytes:
+    """Return PTX for a real driver: an entry that spins as long as its name says, busy_<n>us."""
+    match = re.fullmatch(r"busy_(\d+)us", name)
+    nanoseconds = int(match[1]) * 1000 if match else 0
+    return (
+        f""".version 7.0
+.target sm_70
+.address_size 64
+.visible .entry {name}()
+{{
+  .reg .b64 %rd<4>;
+  .reg .pred %p<2>;
+  mov.u64 %rd1, %globaltimer;
+again:
+  mov.u64 %rd2, %globaltimer;
+  sub.u64 %rd3, %rd2, %rd1;
+  setp.lt.u64 %p1, %rd3, {nanoseconds};
+  @%p1 bra again;
+  ret;
+}}
+""".encode()
+        + b"\0"
+    )
+
+
 class DriverError(RuntimeError):
     """A driver call did not answer CUDA_SUCCESS."""
 
@@ -32,7 +58,7 @@ class Driver:
     """Calls by name, each counted by this program itself, and every answer checked."""
 
     def __init__(self, ordinal: int = 0, *, primary: bool = True) -> None:
-        path = os.environ.get("GPUGAUGE_SIM_LIBRARY", "libcuda.so.1")
+        path = os.environ.get("GPUGAUGE_SIM_LIBRARY", "libcuda.so.1")  # else the real one
         self.library = ctypes.CDLL(path)
         self.simulated = hasattr(self.library, "gpugauge_simulated_driver")
         self.counts: Counter[str] = Counter()
@@ -64,7 +90,8 @@ class Driver:
     def function(self, name: str) -> c_void_p:
         """Return a launchable function; busy_<n>us tells how long it runs."""
         module, function = c_void_p(), c_void_p()
-        self.call("cuModuleLoadData", byref(module), b"simulated\0")
+        image = b"simulated\0" if self.simulated else busy_ptx(name)
+        self.call("cuModuleLoadData", byref(module), c_char_p(image))
         self.call("cuModuleGetFunction", byref(function), module, c_char_p(name.encode()))
         return function
 
@@ -122,7 +149,7 @@ class Driver:
 
     def drain(self) -> None:
         """Wait for the context, as CUDA 13's runtime does."""
-        self.call("cuCtxSynchronize_v2", STACK_ZERO)
+        self.call("cuCtxSynchronize_v2", self.context)
 
     def use(self) -> None:
         """Make the context current in the calling thread."""

@@ -68,7 +68,7 @@ class Agent:
         except BaseException:
             self.tracer.close()
             raise
-        self._devices = Devices()
+        self._devices = Devices(library_path=hosts.nvml_library(settings, self.tracer.vendor))
         self._gone_at = self._hosts_at = float("-inf")
         self._host_contexts: tuple[HostContext, ...] = ()
         self._gone: frozenset[int] = frozenset()

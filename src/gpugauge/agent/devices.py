@@ -22,16 +22,20 @@ class Devices:
     """The last inventory, and when to ask for a new one. For one thread."""
 
     def __init__(
-        self, nvml: NvmlThread | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        nvml: NvmlThread | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        library_path: str = "",
     ) -> None:
         """Take what to ask; None is NVML itself.
 
         Args:
             nvml: The thread that asks.
+            library_path: Where NVML is; "" leaves the search to the loader.
             clock: In seconds; tests give their own.
         """
         if nvml is None:
-            inventory = NvmlInventory()
+            inventory = NvmlInventory(library_path=library_path)
             nvml = NvmlThread(inventory.read, inventory.release)
         self._nvml = nvml
         self._clock = clock

@@ -15,6 +15,7 @@ from gpugauge.settings import Settings
 from gpugauge.vendors import Vendor
 
 HOST_INIT_ROOT = "/proc/1/root"
+NVML_NAME = "libnvidia-ml.so.1"
 
 
 def file_id(path: str) -> FileId:
@@ -56,6 +57,25 @@ def host_root() -> str:
         return "/" if same else HOST_INIT_ROOT
     except OSError:
         return "/"
+
+
+def nvml_library(settings: Settings, vendor: Vendor) -> str:
+    """Return the NVML library beside the driver library, or "" for the loader's own search.
+
+    The two are of one version; where the driver lies in a root of its own, the
+    loader finds neither.
+    """
+    named = [os.path.realpath(path) for path in settings.attach.libraries]
+    found = named or [
+        driver.path
+        for driver in find_host_drivers(vendor, settings.attach.driver_roots, host_root())
+        if driver.own_mount
+    ]
+    for path in found:
+        beside = Path(path).parent / NVML_NAME
+        if beside.exists():
+            return str(beside)
+    return ""
 
 
 def finder(settings: Settings, vendor: Vendor) -> Callable[[], tuple[HostLibrary, ...]]:
