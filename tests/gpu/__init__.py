@@ -1,0 +1,1 @@
+"""Validation on a real GPU. `python -m tests.gpu.validate --help`."""

@@ -1,0 +1,1 @@
+"""Programs that are traced: PyTorch, JAX, CuPy, Triton. Each counts what it does itself."""

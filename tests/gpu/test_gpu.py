@@ -1,0 +1,18 @@
+"""`make test-gpu`: the validation on the GPU of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.gpu import validate
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(1200)
+def test_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not Path("/dev/nvidiactl").exists():
+        pytest.fail("there is no NVIDIA GPU on this machine: run `make test` instead")
+    monkeypatch.setattr("sys.argv", ["validate", "--out", str(tmp_path)])
+    assert validate.main() == 0, (tmp_path / "table-auto.md").read_text()
