@@ -85,7 +85,7 @@ def driver_rows(agent: AgentProcess) -> Iterator[Row]:
             process = agent.last.get(report["pid"])
             for slot, symbols in SYMBOLS.items():
                 names = [name for symbol in symbols for name in (symbol, f"{symbol}_ptsz")]
-            truth = sum(report["counts"].get(name, 0) for name in names)
+                truth = sum(report["counts"].get(name, 0) for name in names)
                 found = 0
                 if process is not None:
                     found = sum(d.operations[slot].calls for d in process.devices
