@@ -151,6 +151,10 @@ def test_a_sibling_without_the_pods_uid_is_found_by_its_id(world):
     world.store.replace([pod("web", UA, A)])
     world.process(23, f"/../cri-containerd-{A}.scope")
     assert world.resolver.owner(23, 7000).pod == "web"
+    # Nor can it name a neighbour below its own cgroup.
+    world.store.put(pod("victim", UB, B))
+    world.process(29, f"/../cri-containerd-{A}.scope/{B}")
+    assert world.resolver.owner(29, 7000).pod == "web"
 
 
 def test_a_pid_used_again_is_another_process(world):
