@@ -89,6 +89,18 @@ class ProcessDevice:
     """It submitted or waited since the last tick."""
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A live context of a process."""
+
+    gpu_uuid: str
+    """UUID, or "unknown"."""
+    created_ns: int
+    """CLOCK_MONOTONIC; 0: before the agent could see it."""
+    green: bool = False
+    """A part of another context's device, which counts as no context of its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process that made a traced call."""
@@ -110,3 +122,5 @@ class Process:
     alive: bool
     devices: tuple[ProcessDevice, ...]
     tenant_supplied: bool = False
+    contexts: tuple[Context, ...] = ()
+    """Live ones, oldest first."""

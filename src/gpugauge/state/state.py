@@ -68,13 +68,17 @@ class State:
                 for listed in device.processes or ()
             },
         )
+        identities = self.processes.identities
         followed = tuple(self.processes.by_number.values())
         for process in followed:
             self._judge(process, facts, extra, now_ns)
             if not self.processes.held_back(process, now_ns) or not process.alive:
                 self._ledger.add(process, now_ns)
         self._ledger.retire(now_ns)
-        views = tuple(process_view(p, now_ns, self.processes.reading, extra) for p in followed)
+        views = tuple(
+            process_view(p, now_ns, self.processes.reading, extra, identities.contexts(number))
+            for number, p in self.processes.by_number.items()
+        )
         return self._snapshot(raw, facts, views)
 
     def saw(self, inventory: Inventory, now_ns: int) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from gpugauge.model.abi import Cause, Family
-from gpugauge.model.process import Memory, OpenCall, Process, ProcessDevice
+from gpugauge.model.process import Context, Memory, OpenCall, Process, ProcessDevice
 from gpugauge.model.snapshot import OwnerTime, Series
 from gpugauge.model.workload import UNKNOWN
+from gpugauge.state.identity import ContextRow
 from gpugauge.state.lanes import Lanes
 from gpugauge.state.ledger import SeriesTotal, TimeTotal
 from gpugauge.state.reading import CountsReading
@@ -73,7 +74,13 @@ def process_device(
     )
 
 
-def process_view(process: Tracked, now_ns: int, reading: CountsReading, extra: Extra) -> Process:
+def process_view(
+    process: Tracked,
+    now_ns: int,
+    reading: CountsReading,
+    extra: Extra,
+    contexts: Iterable[ContextRow] = (),
+) -> Process:
     """Return a process as the model shows it."""
     slot = process.slot
     return Process(
@@ -93,6 +100,16 @@ def process_view(process: Tracked, now_ns: int, reading: CountsReading, extra: E
             if at.wide or at.gpu_uuid != UNKNOWN or extra.open_calls.get((slot.number, number))
         ),
         tenant_supplied=process.tenant_supplied,
+        contexts=tuple(
+            Context(
+                gpu_uuid=process.places[row.place].gpu_uuid
+                if row.place in process.places
+                else UNKNOWN,
+                created_ns=row.created_ns,
+                green=row.green,
+            )
+            for row in sorted(contexts, key=lambda row: row.created_ns)
+        ),
     )
 
 
