@@ -26,8 +26,8 @@ def file_id(path: str) -> FileId:
     """
     name = mapped_file_id(path)
     if name is None:
-        Path(path).stat()
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+        empty = Path(path).stat().st_size == 0
+        raise OSError(errno.EACCES, "it is empty" if empty else "it cannot be mapped", path)
     return name
 
 

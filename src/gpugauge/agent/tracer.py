@@ -7,6 +7,7 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import resources
 
@@ -28,6 +29,8 @@ TRACEPOINTS = {
     "thread_exits": "sched_process_exit",
     "process_execs": "sched_process_exec",
 }
+CLOSING_THREADS = 16
+"""Libraries that are let go at a time; closing waits, it does not work."""
 NO_ROW = 0
 """Cookie of the canary: the programs do nothing for it."""
 PROGRAMS = {
@@ -178,9 +181,20 @@ class Tracer:
         }
 
     def close(self) -> None:
-        """Take everything off."""
-        for file_id in list(self._attachments):
-            self.release(file_id)
+        """Take everything off: at once, for this is the end of the agent.
+
+        In perf mode it is done some seconds after this process has ended.
+        """
+        with self._lock:
+            attachments = [each for _, _, each in self._attachments.values()]
+            self._attachments.clear()
+        if self.mode is Mode.PERF:
+            for each in attachments:
+                each.leave()
+        elif attachments:
+            with ThreadPoolExecutor(min(CLOSING_THREADS, len(attachments))) as pool:
+                for closing in [pool.submit(each.close) for each in attachments]:
+                    closing.result()
         for link in self._tracepoints:
             link.close()
         self._tracepoints.clear()

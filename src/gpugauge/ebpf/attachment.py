@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpugauge.ebpf.links import Link, attach_multi, attach_perf
+from gpugauge.ebpf.links import Link, attach_multi, attach_perf, leave
 from gpugauge.ebpf.loader import Program
 
 MAX_PERF_SITES = 40
@@ -93,6 +93,12 @@ class Attachment:
             links, self.links, self.returns = self.links, [], []
         close_all([each for each in links if each not in self.all_returns])
         close_all(self.all_returns)
+
+    def leave(self) -> None:
+        """Take all off soon after this process has ended, without waiting (see `links.leave`)."""
+        with self._lock:
+            links, self.links, self.returns = self.links, [], []
+        leave(links)
 
 
 def close_all(links: Sequence[Link]) -> None:

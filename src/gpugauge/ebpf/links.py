@@ -7,8 +7,10 @@ leaves no probe behind (every descriptor is close-on-exec as well).
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import struct
+import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -19,6 +21,8 @@ from gpugauge.ebpf.loader import Program
 from gpugauge.ebpf.section import AttachType
 from gpugauge.ebpf.syscalls import BpfCallError, Command
 from gpugauge.errors import UnavailableError, UnsupportedError
+
+LOG = logging.getLogger(__name__)
 
 UPROBE_MULTI_RETURN = 1
 MAX_SITES = 1 << 16
@@ -46,6 +50,30 @@ class Link:
             fds, self._fds = self._fds, []
         for fd in fds:
             os.close(fd)
+
+    def _take(self) -> list[int]:
+        with self._lock:
+            fds, self._fds = self._fds, []
+        return fds
+
+
+def leave(links: Sequence[Link]) -> None:
+    """Close links without waiting: for a process that is about to end.
+
+    A child gets the descriptors and ends, so that Linux takes the probes off
+    while it ends. Perf events come off one by one, 108 ms each, from however
+    many threads they are closed: 8 s for a core set.
+    """
+    fds = [fd for each in links for fd in each._take()]
+    try:
+        for fd in fds:
+            os.set_inheritable(fd, True)
+        command = [sys.executable, "-I", "-S", "-c", ""]
+        os.posix_spawn(command[0], command, {}, setsid=True)
+    except OSError:
+        LOG.warning("no child could be started to close %d links: this takes a while", len(fds))
+    for fd in fds:
+        os.close(fd)
 
 
 def attach_multi(
