@@ -54,7 +54,8 @@ INLINE struct context *context_made(struct process *process, __u32 kind, __u64 h
 		.handle = handle,
 	};
 
-	map_delete(&contexts, &key);
+	if (!map_delete(&contexts, &key))
+		refund(process, QUOTA_CONTEXTS);
 	struct context *row = context_get(process, kind, handle);
 
 	if (!row)
@@ -112,8 +113,8 @@ INLINE void context_gone(struct process *process, __u32 kind, __u64 handle, __u6
 	if (!number)
 		return;
 	context_memory_gone(process, number);
-	if (row && row->number == number)
-		map_delete(&contexts, &key);
+	if (row && row->number == number && !map_delete(&contexts, &key))
+		refund(process, QUOTA_CONTEXTS);
 	if (place < PLACE_COUNT && process->places[place].contexts)
 		SUB(process->places[place].contexts, 1);
 }
@@ -137,9 +138,15 @@ INLINE struct device_identity *device_get(struct process *process, __u32 ordinal
 
 	if (row)
 		return row;
-	if (map_update(&devices, &key, &fresh, UPDATE_NOEXIST))
+	if (!charge(process, QUOTA_DEVICES))
+		return NULL;
+	if (!map_update(&devices, &key, &fresh, UPDATE_NOEXIST))
+		return map_lookup(&devices, &key);
+	refund(process, QUOTA_DEVICES);
+	row = map_lookup(&devices, &key);
+	if (!row)
 		lost(LOSS_CONTEXTS_FULL);
-	return map_lookup(&devices, &key);
+	return row;
 }
 
 INLINE void primary_retained(struct process *process, __u64 handle, __u32 ordinal)

@@ -69,7 +69,8 @@ INLINE __u32 issue_bucket(__u64 duration_ns)
 }
 
 /* The row of this thread at a place, made at the first call there. */
-INLINE struct counts *counts_of(struct thread *thread, __u32 tid, __u32 place)
+INLINE struct counts *counts_of(struct process *process, struct thread *thread, __u32 tid,
+				__u32 place)
 {
 	struct counts_key key = {.id = tid, .place = place};
 	struct counts_row *row = map_lookup(&thread_counts, &key);
@@ -78,7 +79,10 @@ INLINE struct counts *counts_of(struct thread *thread, __u32 tid, __u32 place)
 	if (LIKELY(row))
 		return &row->counts;
 	row = map_lookup(&zero_counts, &zero);
-	if (!row || map_update(&thread_counts, &key, row, UPDATE_NOEXIST)) {
+	if (!row || !charge(process, QUOTA_COUNTS))
+		return NULL;
+	if (map_update(&thread_counts, &key, row, UPDATE_NOEXIST)) {
+		refund(process, QUOTA_COUNTS);
 		lost(LOSS_COUNTS_FULL);
 		return NULL;
 	}
@@ -123,22 +127,24 @@ INLINE __u64 learn_issue(struct process *process, __u32 slot, __u64 duration_ns,
 }
 
 /* Add the row of an ended thread to its process. Returns 0 always. */
-ONCE int counts_merge(__u32 process_number, __u32 tid, __u32 place)
+ONCE int counts_merge(__u32 slot, __u32 process_number, __u32 tid, __u32 place)
 {
+	struct process *process = map_lookup(&processes, &slot);
 	struct counts_key from_key = {.id = tid, .place = place};
 	struct counts_key to_key = {.id = process_number, .place = place};
 	struct counts_row *from = map_lookup(&thread_counts, &from_key);
 	struct counts_row *to = map_lookup(&process_counts, &to_key);
 	__u32 zero = 0;
 
-	if (!from)
+	if (!from || !process || process->number != process_number)
 		return 0;
 	if (!to) {
 		to = map_lookup(&zero_counts, &zero);
-		if (!to)
+		if (!to || !charge(process, QUOTA_PROCESS_COUNTS))
 			return 0;
 		/* Another thread of the process may have made it: then this fails, harmlessly. */
-		map_update(&process_counts, &to_key, to, UPDATE_NOEXIST);
+		if (map_update(&process_counts, &to_key, to, UPDATE_NOEXIST))
+			refund(process, QUOTA_PROCESS_COUNTS);
 		to = map_lookup(&process_counts, &to_key);
 		if (!to) {
 			lost(LOSS_COUNTS_FULL);
@@ -153,7 +159,8 @@ ONCE int counts_merge(__u32 process_number, __u32 tid, __u32 place)
 	for (__u32 i = 0; i < COUNTS_LANES; i++)
 		if (add[i])
 			ADD(sum[i], add[i]);
-	map_delete(&thread_counts, &from_key);
+	if (!map_delete(&thread_counts, &from_key))
+		refund(process, QUOTA_COUNTS);
 	return 0;
 }
 
@@ -171,11 +178,13 @@ INLINE void thread_end(__u32 tid)
 			thread_abandon(process, thread, ktime_get_ns());
 		for (__u32 place = 0; place < PLACE_COUNT; place++)
 			if (thread->places_used & (1u << place))
-				counts_merge(thread->process_number, tid, place);
+				counts_merge(thread->process_slot, thread->process_number, tid,
+					     place);
 		ADD(process->hits, thread->hits);
 		SUB(process->threads, 1);
 	}
-	map_delete(&threads, &tid);
+	if (!map_delete(&threads, &tid) && process)
+		refund(process, QUOTA_THREADS);
 }
 
 /* A process ended, or became another program. */

@@ -84,19 +84,23 @@ INLINE void act_at_entry(struct registers *ctx, struct process *process, struct 
 		free_begins(process, thread, COOKIE_FIELD(cookie, FAMILY));
 		break;
 	case ACTION_MEM_RELEASE:
-		handle_change(process->number, thread->open_pointer, -HANDLE_REFERENCE);
+		handle_change(process->slot, process->number, thread->open_pointer,
+			      -HANDLE_REFERENCE);
 		break;
 	case ACTION_MEM_UNMAP:
-		range_unmapped(process->number, thread->open_pointer, register_argument(ctx, 2));
+		range_unmapped(process->slot, process->number, thread->open_pointer,
+			       register_argument(ctx, 2));
 		break;
 	case ACTION_MEM_MAP:
 		thread->open_bytes = register_argument(ctx, 2);
 		break;
 	case ACTION_CHECKPOINT_LOCK:
-		emit(EVENT_CHECKPOINT_LOCK, process, 0, register_argument(ctx, 1), 0);
+		emit(EVENT_CHECKPOINT_LOCK, process, 0, register_argument(ctx, 1),
+		     COOKIE_FIELD(cookie, LINK));
 		break;
 	case ACTION_CHECKPOINT_UNLOCK:
-		emit(EVENT_CHECKPOINT_UNLOCK, process, 0, register_argument(ctx, 1), 0);
+		emit(EVENT_CHECKPOINT_UNLOCK, process, 0, register_argument(ctx, 1),
+		     COOKIE_FIELD(cookie, LINK));
 		break;
 	}
 }
@@ -184,7 +188,7 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		capture_begun(process, thread);
 		break;
 	case ACTION_GRAPH_CREATE:
-		graph_put(process->number, result_handle(thread->open_pointer), 0, false, false);
+		graph_put(process, result_handle(thread->open_pointer), 0, false, false);
 		break;
 	case ACTION_GRAPH_ADD_LAUNCH:
 		graph_add(process, thread->open_pointer, 1, false);
@@ -211,7 +215,7 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		range_mapped(process, thread);
 		break;
 	case ACTION_MEM_RETAIN:
-		handle_change(process->number, result_handle(thread->open_pointer),
+		handle_change(process->slot, process->number, result_handle(thread->open_pointer),
 			      HANDLE_REFERENCE);
 		break;
 	case ACTION_MEM_IMPORT:
@@ -220,8 +224,9 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		allocation_returned(process, thread, FAMILY_VIRTUAL, SIZE_ARG, 0);
 		break;
 	case ACTION_HOST_REGISTER:
+		thread->open_bytes = size_believed(thread->open_bytes, FAMILY_HOST_REGISTERED);
 		allocation_add(process, thread, FAMILY_HOST_REGISTERED, thread->open_pointer,
-			       thread->open_bytes);
+			       thread->open_bytes, false);
 		break;
 	}
 }
@@ -237,7 +242,8 @@ INLINE void act_at_failure(struct process *process, struct thread *thread, __u64
 		/* It vouches for nothing: waiting for it succeeds at once. */
 		event_destroyed(process, thread->open_pointer);
 	else if (action == ACTION_MEM_RELEASE)
-		handle_change(process->number, thread->open_pointer, HANDLE_REFERENCE);
+		handle_change(process->slot, process->number, thread->open_pointer,
+			      HANDLE_REFERENCE);
 	else if (action == ACTION_MEM_CREATE)
 		allocation_returned(process, thread, FAMILY_VIRTUAL, SIZE_ARG, 1);
 }
@@ -256,7 +262,10 @@ INLINE void count_error(struct process *process, __u32 tid, __u32 place, __u32 s
 		ADD(*row, 1);
 		return;
 	}
+	if (!charge(process, QUOTA_ERRORS))
+		return;
 	if (map_update(&errors, &key, &one, UPDATE_NOEXIST)) {
+		refund(process, QUOTA_ERRORS);
 		row = map_lookup(&errors, &key);
 		if (row)
 			ADD(*row, 1);
@@ -375,7 +384,7 @@ INLINE void count_call(struct process *process, struct thread *thread, __u32 tid
 		if (capture && !failed && slot == SLOT_LAUNCH)
 			ADD(capture->launches, 1);
 	}
-	struct counts *counts = counts_of(thread, tid, place);
+	struct counts *counts = counts_of(process, thread, tid, place);
 
 	if (COOKIE_FIELD(cookie, ACTION) == ACTION_GRAPH_LAUNCH && !failed)
 		graph_launched(process, thread, counts, capture);
@@ -429,6 +438,9 @@ INLINE void size_and_stream(struct registers *ctx, struct process *process, stru
 		else if (size && size != SIZE_UNKNOWN && size != SIZE_BATCH_3D &&
 			 !call_size(ctx, cookie, &thread->open_bytes, &thread->open_direction))
 			lost(LOSS_SIZE_UNREADABLE);
+		if (COOKIE_FIELD(cookie, SLOT) != SLOT_ALLOCATE)
+			/* Of an allocation that fails, the size is what was too much. */
+			thread->open_bytes = size_believed(thread->open_bytes, FAMILY_HOST);
 		if (stream_default != STREAM_NONE)
 			readable = stream_handle(ctx, COOKIE_FIELD(cookie, STREAM_ARG), &handle);
 	}

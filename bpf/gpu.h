@@ -34,6 +34,29 @@ enum limit {
 	LIMIT_ROWS = 1024,	 /* rows of the function table */
 	LIMIT_RING_BYTES = 262144,
 	LIMIT_COMM = 16,
+	LIMIT_QUOTAS = 2048,   /* cgroups with traced processes */
+	LIMIT_QUOTA_SHARE = 8, /* one cgroup gets at most this part of each map */
+	LIMIT_PROCESS_CONTEXTS = 64,
+	LIMIT_PROCESS_GRAPHS = 256,
+	LIMIT_EVENTS_A_SECOND = 8, /* of one cgroup, in the ring buffer */
+};
+
+/* What the rows of one cgroup are charged as: one kind a map. */
+enum quota_kind {
+	QUOTA_PROCESSES = 0,
+	QUOTA_THREADS = 1,
+	QUOTA_COUNTS = 2,
+	QUOTA_PROCESS_COUNTS = 3,
+	QUOTA_CONTEXTS = 4,
+	QUOTA_DEVICES = 5,
+	QUOTA_STREAMS = 6,
+	QUOTA_EVENTS = 7,
+	QUOTA_GRAPHS = 8,
+	QUOTA_CAPTURES = 9,
+	QUOTA_ALLOCATIONS = 10,
+	QUOTA_MEMORIES = 11,
+	QUOTA_ERRORS = 12,
+	QUOTA_COUNT = 13,
 };
 
 /*
@@ -274,6 +297,7 @@ enum open_flag {
 	OPEN_SUBMITTED = 1, /* `ended` is owed one */
 	OPEN_BLOCKED = 2,   /* inside blocked wall time */
 	OPEN_CAPTURED = 4,  /* recorded into a graph: neither demand nor submission */
+	OPEN_REFUSED = 8,   /* its size is above what there is */
 };
 
 /* ---- rows ------------------------------------------------------------- */
@@ -353,6 +377,9 @@ struct process {
 	__u64 blocked_wall_ns;
 	__u64 issue_ns[SLOT_COUNT]; /* learned cost of issuing one call; 0: unknown */
 	struct device_state places[PLACE_COUNT];
+	__u64 quota;		 /* the key of its cgroup's quota */
+	__u32 slot;		 /* its own index */
+	__u32 rows[QUOTA_COUNT]; /* that it holds, by kind: refunded by the agent at its end */
 	char comm[LIMIT_COMM];
 };
 
@@ -510,6 +537,31 @@ struct event {
 	__u64 time_ns;
 	__u64 value[2];
 	char comm[LIMIT_COMM];
+};
+
+/*
+ * What one cgroup holds, by the id of the cgroup; on cgroup v1, where all have
+ * the id of the root, by process: QUOTA_OF_PROCESS and its number. Rows only
+ * the programs change; what ended processes held is given back by the agent in
+ * a row of its own, so that neither overwrites the other's.
+ */
+struct quota {
+	__u64 rows[QUOTA_COUNT];
+	__u64 refused[QUOTA_COUNT]; /* updates that were not made */
+	__u64 ring_word;	    /* {second:32, events:32} */
+	__u64 ring_refused;
+};
+
+struct quota_refund {
+	__u64 rows[QUOTA_COUNT];
+};
+
+#define QUOTA_OF_PROCESS (1ull << 63)
+
+/* Sizes above these are lies or bugs; 0: not known, nothing is refused. */
+struct size_limits {
+	__u64 device_bytes; /* memory of the largest device */
+	__u64 host_bytes;
 };
 
 struct losses {

@@ -17,7 +17,7 @@ INLINE void graph_add(struct process *process, __u64 handle, __u64 launches, boo
 	struct graph *graph = graph_find(process->number, handle);
 
 	if (!graph) {
-		graph_put(process->number, handle, 0, true, false);
+		graph_put(process, handle, 0, true, false);
 		return;
 	}
 	ADD(graph->launches, launches);
@@ -55,14 +55,15 @@ INLINE void graph_derive(struct process *process, struct thread *thread, bool ex
 	struct graph *origin = graph_find(process->number, thread->open_second);
 	bool unknown = !origin || origin->unknown || (process->flags & PROCESS_NODES_DESTROYED);
 
-	graph_put(process->number, handle, origin ? origin->launches : 0, unknown, executable);
+	graph_put(process, handle, origin ? origin->launches : 0, unknown, executable);
 }
 
 INLINE void graph_forget(struct process *process, __u64 handle)
 {
 	struct stream_key key = {.process_number = process->number, .handle = handle};
 
-	map_delete(&graphs, &key);
+	if (!map_delete(&graphs, &key))
+		refund(process, QUOTA_GRAPHS);
 }
 
 /* A graph was launched, or recorded into the graph being captured. */

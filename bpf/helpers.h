@@ -44,6 +44,7 @@ enum map_flag {
 enum update_flag {
 	UPDATE_ANY = 0,
 	UPDATE_NOEXIST = 1,
+	UPDATE_EXIST = 2,
 };
 
 #ifndef GPUGAUGE_HOST_MODEL

@@ -64,6 +64,18 @@ HASH_MAP(memories, struct memory_key, struct memory, LIMIT_CONTEXTS);
 /* By process, place, slot and code. Deleted by the agent. */
 HASH_MAP(errors, struct error_key, __u64, LIMIT_ERRORS);
 
+/* By cgroup: what it holds, and what of it has ended. Deleted by the agent. */
+HASH_MAP(quotas, __u64, struct quota, LIMIT_QUOTAS);
+HASH_MAP(quota_refunds, __u64, struct quota_refund, LIMIT_QUOTAS);
+
+/* One element, written by the agent when it knows the devices. */
+struct {
+	MAP_UINT(type, MAP_TYPE_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct size_limits);
+} size_limits SEC(".maps");
+
 /* One element: what was lost, by enum loss; one: the last process number. */
 struct {
 	MAP_UINT(type, MAP_TYPE_ARRAY);

@@ -53,9 +53,15 @@ INLINE struct memory *memory_get(struct process *process, __u32 context, __u32 p
 
 	if (row)
 		return row;
-	if (map_update(&memories, &key, &fresh, UPDATE_NOEXIST))
+	if (!charge(process, QUOTA_MEMORIES))
+		return NULL;
+	if (!map_update(&memories, &key, &fresh, UPDATE_NOEXIST))
+		return map_lookup(&memories, &key);
+	refund(process, QUOTA_MEMORIES);
+	row = map_lookup(&memories, &key);
+	if (!row)
 		lost(LOSS_ALLOCATIONS_FULL);
-	return map_lookup(&memories, &key);
+	return row;
 }
 
 INLINE void memory_add(struct memory *row, __u64 bytes)
@@ -76,9 +82,24 @@ INLINE void memory_drop(__u32 process_number, struct allocation *allocation)
 	ADD(row->frees, 1);
 }
 
+/* A row of allocations is written, charged if it is a new one. False: refused, or no room. */
+INLINE bool allocation_put(struct process *process, struct allocation_key *key,
+			   struct allocation *row)
+{
+	if (!map_update(&allocations, key, row, UPDATE_EXIST))
+		return true;
+	if (!charge(process, QUOTA_ALLOCATIONS))
+		return false;
+	if (!map_update(&allocations, key, row, UPDATE_NOEXIST))
+		return true;
+	refund(process, QUOTA_ALLOCATIONS);
+	lost(LOSS_ALLOCATIONS_FULL);
+	return false;
+}
+
 /* `bytes` at `address` are now requested. */
 INLINE void allocation_add(struct process *process, struct thread *thread, __u32 family,
-			   __u64 address, __u64 bytes)
+			   __u64 address, __u64 bytes, bool refused)
 {
 	struct allocation_key key = allocation_key_of(process->number, family, address);
 	struct allocation *old = map_lookup(&allocations, &key);
@@ -97,12 +118,13 @@ INLINE void allocation_add(struct process *process, struct thread *thread, __u32
 		memory_drop(process->number, old);
 		lost(LOSS_POINTER_REPLACED);
 	}
-	if (map_update(&allocations, &key, &fresh, UPDATE_ANY)) {
-		lost(LOSS_ALLOCATIONS_FULL);
+	if (!allocation_put(process, &key, &fresh)) {
 		ADD(row->untracked, 1);
 		return;
 	}
 	memory_add(row, bytes);
+	if (refused)
+		ADD(row->untracked, 1); /* its size is not in the sum */
 }
 
 INLINE void allocation_returned(struct process *process, struct thread *thread, __u32 family,
@@ -130,8 +152,10 @@ INLINE void allocation_returned(struct process *process, struct thread *thread, 
 	}
 	__u64 address = result_handle(thread->open_pointer);
 
+	thread->open_bytes = size_believed(bytes, family);
 	if (address)
-		allocation_add(process, thread, family, address, bytes);
+		allocation_add(process, thread, family, address, thread->open_bytes,
+			       thread->open_bytes != bytes);
 }
 
 /* At entry of a free. What was removed is kept in the thread for a failed one. */
@@ -153,6 +177,7 @@ INLINE void free_begins(struct process *process, struct thread *thread, __u32 fa
 
 	if (map_delete(&allocations, &key))
 		return; /* another thread was faster */
+	refund(process, QUOTA_ALLOCATIONS);
 	memory_drop(process->number, &copy);
 	thread->open_bytes = copy.bytes;
 	thread->open_context = copy.context;
@@ -167,7 +192,7 @@ INLINE void free_failed(struct process *process, struct thread *thread)
 	__u32 family = thread->open_second - 1;
 	struct memory *row = memory_find(process->number, thread->open_context, family);
 
-	allocation_add(process, thread, family, thread->open_pointer, thread->open_bytes);
+	allocation_add(process, thread, family, thread->open_pointer, thread->open_bytes, false);
 	if (row) {
 		/* It was neither freed nor allocated again. */
 		SUB(row->allocations, 1);
@@ -176,7 +201,7 @@ INLINE void free_failed(struct process *process, struct thread *thread)
 }
 
 /* Change {maps, references} of a handle; the last of both frees it. */
-ONCE int handle_change(__u32 process_number, __u64 handle, __u64 change)
+ONCE int handle_change(__u32 slot, __u32 process_number, __u64 handle, __u64 change)
 {
 	struct allocation_key key = allocation_key_of(process_number, FAMILY_VIRTUAL, handle);
 	struct allocation *row = map_lookup(&allocations, &key);
@@ -191,7 +216,8 @@ ONCE int handle_change(__u32 process_number, __u64 handle, __u64 change)
 		return 0;
 	struct allocation copy = *row;
 
-	map_delete(&allocations, &key);
+	if (!map_delete(&allocations, &key))
+		refund_slot(slot, process_number, QUOTA_ALLOCATIONS);
 	memory_drop(process_number, &copy);
 	return 0;
 }
@@ -206,15 +232,12 @@ INLINE void range_mapped(struct process *process, struct thread *thread)
 		.family = FAMILY_RANGE,
 	};
 
-	if (map_update(&allocations, &key, &range, UPDATE_ANY)) {
-		lost(LOSS_ALLOCATIONS_FULL);
-		return;
-	}
-	handle_change(process->number, thread->open_second, HANDLE_MAP);
+	if (allocation_put(process, &key, &range))
+		handle_change(process->slot, process->number, thread->open_second, HANDLE_MAP);
 }
 
 /* At entry of an unmap of [start, start + bytes): one or several mapped ranges. */
-ONCE int range_unmapped(__u32 process_number, __u64 start, __u64 bytes)
+ONCE int range_unmapped(__u32 slot, __u32 process_number, __u64 start, __u64 bytes)
 {
 	__u64 at = start;
 
@@ -228,8 +251,9 @@ ONCE int range_unmapped(__u32 process_number, __u64 start, __u64 bytes)
 		}
 		__u64 handle = range->handle, length = range->bytes;
 
-		map_delete(&allocations, &key);
-		handle_change(process_number, handle, -HANDLE_MAP);
+		if (!map_delete(&allocations, &key))
+			refund_slot(slot, process_number, QUOTA_ALLOCATIONS);
+		handle_change(slot, process_number, handle, -HANDLE_MAP);
 		at += length;
 		if (at >= start + bytes || !length)
 			return 0;

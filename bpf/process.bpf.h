@@ -4,7 +4,7 @@
 #define GPUGAUGE_PROCESS_H
 
 #include "blocked.bpf.h"
-#include "maps.bpf.h"
+#include "quota.bpf.h"
 
 /*
  * Where Linux keeps the number of live threads of a process, read from its BTF
@@ -21,8 +21,11 @@ INLINE void copy_comm(char *to, const char *from)
 
 INLINE void emit(__u32 type, struct process *process, __u32 tid, __u64 first, __u64 second)
 {
-	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
+	struct event *event;
 
+	if (!ring_take(process->quota))
+		return;
+	event = ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		lost(LOSS_RING_FULL);
 		return;
@@ -59,28 +62,40 @@ INLINE struct process *process_get(__u32 tgid, __u32 *slot)
 		*slot = *known;
 		return map_lookup(&processes, slot);
 	}
+	__u64 *last = map_lookup(&last_process_number, &zero);
+
+	if (!last)
+		return NULL;
+	__u32 number = (__u32)ADD(*last, 1) + 1;
+	__u64 cgroup_id = get_current_cgroup_id(), quota = quota_key(cgroup_id, number);
+
+	if (!quota_take(quota, QUOTA_PROCESSES))
+		return NULL;
 	if (map_pop(&free_slots, slot)) {
+		quota_give(quota, QUOTA_PROCESSES);
 		lost(LOSS_PROCESSES_FULL);
 		return NULL;
 	}
 	process = map_lookup(&processes, slot);
-	__u64 *last = map_lookup(&last_process_number, &zero);
-
-	if (!process || !last)
+	if (!process)
 		return NULL;
 	/*
 	 * The agent left the slot zeroed. It is complete, number included, before
 	 * the table names it: another thread may use it at once.
 	 */
 	process->tgid = tgid;
-	process->cgroup_id = get_current_cgroup_id();
+	process->cgroup_id = cgroup_id;
+	process->quota = quota;
+	process->slot = *slot;
+	process->rows[QUOTA_PROCESSES] = 1;
 	process->first_call_ns = ktime_get_ns();
 	process->next_stream = STREAM_FIRST;
 	get_current_comm(process->comm, sizeof(process->comm));
-	process->number = (__u32)ADD(*last, 1) + 1;
+	process->number = number;
 	if (map_update(&process_slots, &tgid, slot, UPDATE_NOEXIST)) {
 		/* Another thread of this process was first, or the table is full. */
 		process->number = 0;
+		quota_give(quota, QUOTA_PROCESSES);
 		if (map_push(&free_slots, slot, 0))
 			lost(LOSS_FREE_SLOTS);
 		known = map_lookup(&process_slots, &tgid);
@@ -105,7 +120,10 @@ INLINE struct thread *thread_start(__u64 id)
 
 	if (!process || !blank)
 		return NULL;
+	if (!charge(process, QUOTA_THREADS))
+		return NULL;
 	if (map_update(&threads, &tid, blank, UPDATE_NOEXIST)) {
+		refund(process, QUOTA_THREADS);
 		lost(LOSS_THREADS_FULL);
 		return NULL;
 	}

@@ -46,7 +46,8 @@ INLINE void stream_destroyed(struct process *process, __u64 handle)
 		if (STATE_STREAM(READ_ONCE(dev->state)) == row->number)
 			OR(dev->state, (__u64)STREAM_MIXED);
 	}
-	map_delete(&streams, &key);
+	if (!map_delete(&streams, &key))
+		refund(process, QUOTA_STREAMS);
 	ADD(process->stream_generation, 1);
 }
 
@@ -67,8 +68,13 @@ INLINE void event_recorded(struct process *process, struct thread *thread, struc
 	mark.ticket = STATE_TICKET(state);
 	if (idle_settled(ended, state))
 		mark.stream = where->stream;
-	if (map_update(&event_marks, &key, &mark, UPDATE_ANY))
-		lost(LOSS_EVENTS_FULL);
+	if (!map_update(&event_marks, &key, &mark, UPDATE_EXIST) || !charge(process, QUOTA_EVENTS))
+		return;
+	if (map_update(&event_marks, &key, &mark, UPDATE_NOEXIST)) {
+		refund(process, QUOTA_EVENTS);
+		if (map_update(&event_marks, &key, &mark, UPDATE_EXIST))
+			lost(LOSS_EVENTS_FULL);
+	}
 }
 
 /* At entry of a wait for an event: look at the device only if the event vouches for all. */
@@ -92,7 +98,8 @@ INLINE void event_destroyed(struct process *process, __u64 event)
 {
 	struct stream_key key = {.process_number = process->number, .handle = event};
 
-	map_delete(&event_marks, &key);
+	if (!map_delete(&event_marks, &key))
+		refund(process, QUOTA_EVENTS);
 }
 
 INLINE struct capture *capture_find(__u32 process_number, __u32 stream)
@@ -120,12 +127,17 @@ INLINE void capture_begun(struct process *process, struct thread *thread)
 	};
 	struct capture fresh = {};
 
-	if (map_update(&captures, &key, &fresh, UPDATE_ANY)) {
-		lost(LOSS_GRAPHS_FULL);
-		return;
+	if (map_update(&captures, &key, &fresh, UPDATE_EXIST)) {
+		if (!charge(process, QUOTA_CAPTURES))
+			return;
+		if (map_update(&captures, &key, &fresh, UPDATE_NOEXIST)) {
+			refund(process, QUOTA_CAPTURES);
+			lost(LOSS_GRAPHS_FULL);
+			return;
+		}
+		ADD(process->captures, 1);
 	}
 	thread->capture_stream = thread->open_stream;
-	ADD(process->captures, 1);
 }
 
 INLINE struct graph *graph_find(__u32 process_number, __u64 handle)
@@ -135,18 +147,24 @@ INLINE struct graph *graph_find(__u32 process_number, __u64 handle)
 	return map_lookup(&graphs, &key);
 }
 
-INLINE void graph_put(__u32 process_number, __u64 handle, __u64 launches, bool unknown,
+INLINE void graph_put(struct process *process, __u64 handle, __u64 launches, bool unknown,
 		      bool executable)
 {
-	struct stream_key key = {.process_number = process_number, .handle = handle};
+	struct stream_key key = {.process_number = process->number, .handle = handle};
 	struct graph graph = {
 		.launches = launches,
 		.unknown = unknown,
 		.executable = executable,
 	};
 
-	if (handle && map_update(&graphs, &key, &graph, UPDATE_ANY))
-		lost(LOSS_GRAPHS_FULL);
+	if (!handle || !map_update(&graphs, &key, &graph, UPDATE_EXIST) ||
+	    !charge(process, QUOTA_GRAPHS))
+		return;
+	if (map_update(&graphs, &key, &graph, UPDATE_NOEXIST)) {
+		refund(process, QUOTA_GRAPHS);
+		if (map_update(&graphs, &key, &graph, UPDATE_EXIST))
+			lost(LOSS_GRAPHS_FULL);
+	}
 }
 
 INLINE void capture_ended(struct process *process, struct thread *thread, __u32 code)
@@ -171,10 +189,11 @@ INLINE void capture_ended(struct process *process, struct thread *thread, __u32 
 			launches += into->launches;
 			unknown |= into->unknown;
 		}
-		graph_put(process->number, handle, launches, unknown, false);
+		graph_put(process, handle, launches, unknown, false);
 	}
 	if (capture) {
-		map_delete(&captures, &key);
+		if (!map_delete(&captures, &key))
+			refund(process, QUOTA_CAPTURES);
 		SUB(process->captures, 1);
 	}
 	thread->capture_stream = 0;

@@ -61,6 +61,8 @@ INLINE struct context *context_get(struct process *process, __u32 kind, __u64 ha
 
 	if (row)
 		return row;
+	if (!charge(process, QUOTA_CONTEXTS))
+		return NULL;
 	struct context fresh = {
 		.number = ADD(process->next_context, 1) + 1,
 		.place = PLACE_UNKNOWN,
@@ -68,9 +70,13 @@ INLINE struct context *context_get(struct process *process, __u32 kind, __u64 ha
 		.cgroup_id = process->cgroup_id,
 	};
 
-	if (map_update(&contexts, &key, &fresh, UPDATE_NOEXIST))
+	if (!map_update(&contexts, &key, &fresh, UPDATE_NOEXIST))
+		return map_lookup(&contexts, &key);
+	refund(process, QUOTA_CONTEXTS);
+	row = map_lookup(&contexts, &key); /* another thread was first, or the map is full */
+	if (!row)
 		lost(LOSS_CONTEXTS_FULL);
-	return map_lookup(&contexts, &key);
+	return row;
 }
 
 INLINE __u32 legacy_stream(__u32 context)
@@ -110,9 +116,16 @@ INLINE struct stream *stream_add(struct process *process, __u64 handle, __u32 co
 		.place = place,
 	};
 
-	if (map_update(&streams, &key, &fresh, UPDATE_ANY)) {
-		lost(LOSS_STREAMS_FULL);
-		return NULL;
+	if (map_update(&streams, &key, &fresh, UPDATE_EXIST)) {
+		if (!charge(process, QUOTA_STREAMS))
+			return NULL;
+		if (map_update(&streams, &key, &fresh, UPDATE_NOEXIST)) {
+			refund(process, QUOTA_STREAMS);
+			if (map_update(&streams, &key, &fresh, UPDATE_EXIST)) {
+				lost(LOSS_STREAMS_FULL);
+				return NULL;
+			}
+		}
 	}
 	ADD(process->stream_generation, 1);
 	return map_lookup(&streams, &key);

@@ -145,8 +145,10 @@ class Traced:
         return self.state.tick(self.reader.read(), facts(**more))
 
     def losses(self) -> dict[Loss, int]:
-        """Return the loss counters that moved."""
-        return {loss: n for loss, n in self.tick().agent.losses.items() if n}
+        """Return the loss counters that moved; an event that was not sent loses no count."""
+        found = {loss: n for loss, n in self.tick().agent.losses.items() if n}
+        found.pop(Loss.RING_LIMITED, None)
+        return found
 
     def process(self, pid: int) -> Process:
         """Read once and return the newest process of this pid."""
