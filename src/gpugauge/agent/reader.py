@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 
+from gpugauge.agent.quotas import Quotas
 from gpugauge.ebpf.layout import Layout
 from gpugauge.ebpf.loader import Loaded
 from gpugauge.model import abi
@@ -12,6 +13,8 @@ from gpugauge.model.abi import Slot
 from gpugauge.state.raw import Chunks, RawTick
 
 _U64 = struct.Struct("<Q")
+_U32 = struct.Struct("<I")
+_LIMITS = struct.Struct("<QQ")
 
 
 class Reader:
@@ -20,11 +23,13 @@ class Reader:
     def __init__(self, loaded: Loaded) -> None:
         layout: Layout = loaded.layout
         self._maps = loaded.maps
+        self.quotas = Quotas(loaded)
         self._slots = loaded.maps["processes"].memory(writable=True)
         self._slot_bytes = layout.size("process") + 7 & ~7
         self._number_at = layout.offset("process", "number")
         self._issue_at = layout.offset("process", "issue_ns") + Slot.LAUNCH * 8
         self._flags_at = layout.offset("process", "flags")
+        self._limits = b""
         self._losses = loaded.maps["losses"].memory()
         self._losses_bytes = layout.size("losses")
         self._words = self._slots[: self._slot_bytes * abi.LIMIT_PROCESSES].cast("I")
@@ -55,6 +60,24 @@ class Reader:
         """Tell the programs what a launch of a process costs."""
         _U64.pack_into(self._slots, slot * self._slot_bytes + self._issue_at, issue_ns)
 
+    def set_untraced(self, slot: int) -> None:
+        """Have the calls of a process not counted from now on: it opted out."""
+        at = slot * self._slot_bytes + self._flags_at
+        (flags,) = _U32.unpack_from(self._slots, at)
+        _U32.pack_into(self._slots, at, flags | abi.PROCESS_UNTRACED)
+
+    def set_size_limits(self, device_bytes: int, host_bytes: int) -> None:
+        """Say what no size can exceed; 0: not known.
+
+        Args:
+            device_bytes: Memory of the largest device.
+            host_bytes: Memory of this machine.
+        """
+        limits = _LIMITS.pack(device_bytes, host_bytes)
+        if limits != self._limits:
+            self._limits = limits
+            self._maps["size_limits"].update(bytes(4), limits)
+
     def reap(self, slots: dict[int, int]) -> None:
         """Delete all rows of ended processes and hand their slots back.
 
@@ -64,7 +87,10 @@ class Reader:
         if not slots:
             return
         numbers = frozenset(slots)
+        over = frozenset(slots.values())
+        holders = [self.quotas.holder(self._slot(slot)) for slot in over]
         for name in (
+            "threads",
             "process_counts",
             "thread_counts",
             "contexts",
@@ -82,6 +108,8 @@ class Reader:
             start = slot * self._slot_bytes
             self._slots[start : start + self._slot_bytes] = bytes(self._slot_bytes)
             self._maps["free_slots"].push(slot.to_bytes(4, "little"))
+        live = {self.quotas.key_of(self._slot(slot)) for slot in self._used_slots()}
+        self.quotas.give_back(holders, live)
 
     def close(self) -> None:
         """Let go of the mapped memory."""
@@ -102,16 +130,16 @@ class Reader:
         return tuple((keys, values) for keys, values, _ in self._maps[name].batch())
 
     def _delete(self, name: str, numbers: frozenset[int]) -> None:
-        """Delete the rows of these processes: every key but thread_counts' begins with the number.
+        """Delete the rows of these processes, by the number that their keys begin with.
 
-        Rows of thread_counts are keyed by thread; those of ended threads went
+        Rows of threads and thread_counts are keyed by thread; those of ended threads went
         with the thread, so what is left belongs to a process whose end the
         programs did not see.
         """
         table = self._maps[name]
         size = table.key_size
         doomed = bytearray()
-        by_value = name == "thread_counts"
+        by_value = name in ("thread_counts", "threads")
         for keys, values, _ in table.batch():
             data, step = (values, table.value_size) if by_value else (keys, size)
             words = memoryview(data).cast("I")
