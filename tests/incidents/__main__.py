@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--incidents", type=int, default=1012, help="how many (22 of each kind)")
     parser.add_argument("--hours", type=float, default=1000.0, help="healthy simulated hours")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--reveal", action="store_true", help="also name the unseen misses")
     given = parser.parse_args()
     began = time.monotonic()
     incidents: list[Outcome] = []
@@ -40,7 +41,7 @@ def main() -> int:
                 healthy += part
     incidents.sort(key=lambda o: o.seed)
     healthy.sort(key=lambda o: o.seed)
-    print(report(incidents, healthy))  # noqa: T201
+    print(report(incidents, healthy, reveal=given.reveal))  # noqa: T201
     print(f"\n{time.monotonic() - began:.0f} s with {given.workers} workers")  # noqa: T201
     alarms = sum(len(o.wrong) for o in healthy)
     for unseen in (False, True):

@@ -29,6 +29,8 @@ SECOND = 1_000_000_000
 BEGAN_UNIX_NS = 1_800_000_000 * SECOND
 MODEL = "NVIDIA H200"
 RESOURCES = ("cpu", "io", "memory")
+HOSTS_S = 5.0
+"""How often quota, CPU time and pressure are read."""
 
 HEALTH = AgentHealth(
     attach_mode="session", probes={"attached": 233}, libraries=1, losses={},
@@ -78,7 +80,8 @@ class Node:
         self.kubelet = True
         self.mig_parent = ""
         self.held_memory: dict[int, int] = {}
-        self.losses: dict[object, int] = {}
+        self._hosts_at = float("-inf")
+        self._hosts: tuple[HostContext, ...] = ()
 
     # ---- who is there ----------------------------------------------------------
 
@@ -212,7 +215,7 @@ class Node:
                           processes_claimed=0, pods=0)
                 for u in self.uuids
             ),
-            hosts=tuple(self._host(pod) for pod in self.pods.values() if pod.has_cgroup),
+            hosts=self._host_contexts(),
             entitlements=tuple(self._entitlements()) if self.kubelet else (),
             agent=HEALTH,
         )  # fmt: skip
@@ -227,6 +230,13 @@ class Node:
             processes=tuple(DeviceProcess(p.pid, p.held_bytes) for p in here),
             mig_parent_uuid=self.mig_parent, simulated=True,
         )  # fmt: skip
+
+    def _host_contexts(self) -> tuple[HostContext, ...]:
+        """The CPU side is read every few seconds, and repeated between."""
+        if self.clock_s - self._hosts_at >= HOSTS_S or self.dt >= HOSTS_S:
+            self._hosts_at = self.clock_s
+            self._hosts = tuple(self._host(p) for p in self.pods.values() if p.has_cgroup)
+        return self._hosts
 
     def _host(self, pod: Pod) -> HostContext:
         if pod.owner.scope is Scope.HOST:

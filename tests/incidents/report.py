@@ -10,8 +10,14 @@ from tests.incidents.scenario import WITHIN_S
 from tests.incidents.suite import Outcome
 
 
-def report(incidents: list[Outcome], healthy: list[Outcome]) -> str:
-    """Return the report as text, tuned and unseen apart."""
+def report(incidents: list[Outcome], healthy: list[Outcome], *, reveal: bool = False) -> str:
+    """Return the report as text, tuned and unseen apart.
+
+    Args:
+        incidents: outcomes with something wrong.
+        healthy: outcomes without.
+        reveal: also say which of the unseen ones went wrong; then they are seen.
+    """
     lines = []
     for title, unseen in (("tuned", False), ("unseen", True)):
         part = [o for o in incidents if o.unseen is unseen]
@@ -27,7 +33,7 @@ def report(incidents: list[Outcome], healthy: list[Outcome]) -> str:
             f"hours, {alarms} false alarms, {per_day:.2f} a simulated day",
             "",
         ]
-    lines += _misses((*incidents, *healthy))
+    lines += _misses(o for o in (*incidents, *healthy) if reveal or not o.unseen)
     return "\n".join(lines)
 
 
@@ -58,4 +64,4 @@ def _misses(outcomes: Iterable[Outcome]) -> list[str]:
             delay = "" if o.delay_s is None else f" after {o.delay_s:.0f} s"
             lines.append(f"- seed {o.seed}, {o.rule or 'healthy'}, {o.name}: {what}{delay}")
             lines += [f"    wrong: {text}" for text in o.wrong[:3]]
-    return ["misses and false alarms:", *lines] if lines else ["no misses, no false alarms"]
+    return ["misses and false alarms of those shown:", *lines] if lines else ["none to show"]

@@ -161,7 +161,11 @@ class Agent:
         now = time.monotonic()
         if now - self._hosts_at >= HOSTS_SECONDS:
             self._hosts_at = now
-            owners = {p.owner for p in self._state.processes.by_number.values() if p.owner.pod}
+            owners = {
+                p.owner
+                for p in self._state.processes.by_number.values()
+                if p.owner.pod or p.owner.container_id
+            }
             self._host_contexts = attribution.host_contexts(sorted(owners, key=str))
         return Facts(
             time_unix_ns=time.time_ns(),

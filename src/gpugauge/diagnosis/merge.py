@@ -25,6 +25,8 @@ RIVALS = frozenset(
 )
 """Each would explain the same lost work by another cause."""
 MUCH_LESS = 0.5
+EVIDENCE = 12
+"""Numbers shown of one finding."""
 
 
 def weight(finding: Finding) -> float:
@@ -93,10 +95,14 @@ def _group(finding: Finding) -> tuple[object, ...]:
 
 def _with(finding: Finding, part: Finding) -> Finding:
     also = dict.fromkeys((*finding.also, part.rule, *part.also))
+    made = replace(finding, also=tuple(also))
+    if part.severity is not finding.severity:
+        return made
+    names = {evidence.name for evidence in finding.evidence}
+    more = tuple(evidence for evidence in part.evidence if evidence.name not in names)
     return replace(
-        finding,
-        also=tuple(also),
-        since_unix_ns=min(finding.since_unix_ns, part.since_unix_ns)
-        if part.severity is finding.severity
-        else finding.since_unix_ns,
+        made,
+        since_unix_ns=min(finding.since_unix_ns, part.since_unix_ns),
+        evidence=(*finding.evidence, *more)[:EVIDENCE],
+        remedy=f"{finding.remedy} {part.remedy}".strip() if len(finding.also) == 0 else made.remedy,
     )

@@ -17,6 +17,8 @@ FORGET_SECONDS = 3600
 WHOLE = (Scope.POD, Scope.CONTAINER)
 LIMIT_BASELINES = 4096
 LIMIT_SUBJECTS = 4096
+HOST_STALE_SECONDS = 12.0
+"""After so long without any change, an owner's CPU side has really stood still."""
 
 
 class Subjects:
@@ -32,7 +34,8 @@ class Subjects:
         self._history = history
         self._gap_seconds = gap_seconds
         self._before: Snapshot | None = None
-        self._hosts: dict[Owner, list[float]] = {}
+        self._hosts: dict[Owner, tuple[list[float], float]] = {}
+        """Totals at the last reading, and the seconds since."""
         self._baselines: dict[tuple[object, ...], Baseline] = {}
         self._processes: dict[int, list[float]] = {}
         self.all: dict[Key, Subject] = {}
@@ -142,15 +145,25 @@ class Subjects:
         hosts = {host.owner: host for host in snapshot.hosts}
         times = {time.owner: time for time in snapshot.times}
         totals = {o: c.host_totals(hosts.get(o), times.get(o)) for o in hosts.keys() | times.keys()}
+        kept = {}
         for owner, now in totals.items():
-            before = self._hosts.get(owner)
-            if before is not None and seconds is not None:
+            before, waited = self._hosts.get(owner, (now, 0.0))
+            waited = 0.0 if seconds is None else waited + seconds
+            # The CPU side is read more seldom than the counters: what did not move at all
+            # was not read again, and its time belongs to the next reading.
+            stale = now[: c.OBSERVED] == before[: c.OBSERVED] and waited < HOST_STALE_SECONDS
+            if seconds is None or not waited:
+                kept[owner] = (now, 0.0)
+            elif stale:
+                kept[owner] = (before, waited)
+            else:
+                kept[owner] = (now, 0.0)
                 track = self._history.track(("host", owner), c.HOST_WIDTH, c.HOST_FIRST_GAUGE)
                 if track is not None:
-                    track.add(c.host_point(before, now, seconds))
-        for owner in self._hosts.keys() - totals.keys():
+                    track.add(c.host_point(before, now, waited))
+        for owner in self._hosts.keys() - kept.keys():
             self._history.forget(("host", owner))
-        self._hosts = totals
+        self._hosts = kept
 
     def _move_processes(self, snapshot: Snapshot, seconds: float | None) -> None:
         totals: dict[int, list[float]] = {}

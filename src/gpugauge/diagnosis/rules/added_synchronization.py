@@ -41,7 +41,10 @@ def check(case: Case) -> Verdict:
     batches_lost = 0.0
     if usual.htod_bytes_per_second and phase.steady:
         batches_lost = 1 - now.htod_bytes_per_second / usual.htod_bytes_per_second
-    least = case.slack(limits.added_synchronization_lost_ratio)
+    # A loss that small must stand out of how much the rate varies anyway.
+    spread = 1 - phase.work_low / usual.work_per_second
+    least = max(limits.added_synchronization_lost_ratio, min(2 * spread, limits.harm_lost_ratio))
+    least = case.slack(least)
     if lost < least and batches_lost < least and idle < case.slack(limits.harm_idle_ratio):
         return FINE  # the wait only moved from one call to another
     what, size, evidence = _operation(now, usual)

@@ -159,6 +159,6 @@ RULE = Rule(
     wrong_when="A service that receives fewer requests looks the same; it is only reported where "
     "the cgroup shows a cause or its demand was always steady. Pressure needs cgroup v2 and "
     "Linux built with PSI; without it the cause may stay unknown.",
-    absorbs=("launch_bound", "rank_straggler"),
+    absorbs=("launch_bound",),
     check=check,
 )
