@@ -1,0 +1,159 @@
+"""Asks the API server for what explains a pod's request; each question may be refused alone.
+
+Beyond what attribution itself needs (pods), these rights are optional: `get` on
+nodes, runtimeclasses.node.k8s.io and resourceclaims.resource.k8s.io, `list` on
+events, nodes, resourceslices.resource.k8s.io and daemonsets.apps. Without one,
+what it would show is told as not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from gpugauge.attribution import request_path_claims, request_path_pods
+from gpugauge.attribution import request_path_json as js
+from gpugauge.attribution.api_server import ApiServer, Refused
+from gpugauge.attribution.request_path import (
+    ClaimFacts,
+    DaemonSetFacts,
+    Event,
+    NodeFacts,
+    PodRequest,
+    SliceFacts,
+)
+from gpugauge.errors import ForeignDataError, UnavailableError
+
+LIMIT_BYTES = 16 << 20
+SECONDS = 10.0
+ITEMS_LIMIT = 2_000
+RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Of resource.k8s.io, newest first: v1 since Kubernetes 1.34."""
+T = TypeVar("T")
+
+
+class NotThereError(UnavailableError):
+    """The API server knows no such object."""
+
+
+class RequestPathReader:
+    """One question a method.
+
+    Every method raises UnavailableError with the reason where the server
+    refuses or does not answer, and ForeignDataError where the answer is off.
+    """
+
+    def __init__(self, server: ApiServer) -> None:
+        """Take the connection; it stays the caller's to close."""
+        self._server = server
+
+    def pod(self, namespace: str, name: str) -> PodRequest:
+        """Return a pod.
+
+        Raises:
+            NotThereError: there is none.
+        """
+        path = f"/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}"
+        return request_path_pods.pod(self._get("pods", "get", path))
+
+    def events(self, namespace: str) -> tuple[Event, ...]:
+        """Return the events of a namespace, oldest first."""
+        path = f"/api/v1/namespaces/{quote(namespace, '')}/events"
+        found = self._list("events", path, {}, request_path_pods.event)
+        return tuple(sorted(found, key=lambda one: one.last_unix_ns))
+
+    def node(self, name: str) -> NodeFacts:
+        """Return a node."""
+        path = f"/api/v1/nodes/{quote(name, '')}"
+        return request_path_pods.node(self._get("nodes", "get", path))
+
+    def nodes(self) -> tuple[NodeFacts, ...]:
+        """Return the nodes."""
+        return self._list("nodes", "/api/v1/nodes", {}, request_path_pods.node)
+
+    def node_pods(self, node: str) -> tuple[PodRequest, ...]:
+        """Return the pods that are bound to a node."""
+        selector = {"fieldSelector": f"spec.nodeName={node}"}
+        return self._list("pods", "/api/v1/pods", selector, request_path_pods.pod)
+
+    def runtime_class(self, name: str) -> str:
+        """Return the handler of a RuntimeClass.
+
+        Raises:
+            NotThereError: there is none.
+        """
+        path = f"/apis/node.k8s.io/v1/runtimeclasses/{quote(name, '')}"
+        return js.decode(self._get("runtimeclasses", "get", path), _RuntimeClass).handler[:253]
+
+    def claim(self, namespace: str, name: str) -> ClaimFacts:
+        """Return a ResourceClaim.
+
+        Raises:
+            NotThereError: there is none.
+        """
+        below = f"namespaces/{quote(namespace, '')}/resourceclaims/{quote(name, '')}"
+        return request_path_claims.claim(self._resource("resourceclaims", "get", below))
+
+    def slices(self) -> tuple[SliceFacts, ...]:
+        """Return what DRA drivers offer, on all nodes."""
+        data = self._resource("resourceslices", "list", "resourceslices")
+        return _decoded(data, request_path_claims.resource_slice)
+
+    def daemon_sets(self) -> tuple[DaemonSetFacts, ...]:
+        """Return the DaemonSets whose names speak of NVIDIA, GPUs or node features."""
+        found = self._list(
+            "daemonsets", "/apis/apps/v1/daemonsets", {}, request_path_pods.daemon_set
+        )
+        words = ("nvidia", "gpu", "node-feature", "nfd")
+        return tuple(one for one in found if any(word in one.name for word in words))
+
+    def _resource(self, what: str, verb: str, below: str) -> bytearray:
+        for version in RESOURCE_VERSIONS:
+            try:
+                return self._get(what, verb, f"/apis/resource.k8s.io/{version}/{below}")
+            except NotThereError:
+                continue
+        raise NotThereError(f"The API server has no such {what}.")
+
+    def _list(
+        self, what: str, path: str, params: dict[str, str], make: Callable[[msgspec.Raw], T]
+    ) -> tuple[T, ...]:
+        return _decoded(self._get(what, "list", path, params), make)
+
+    def _get(
+        self, what: str, verb: str, path: str, params: dict[str, str] | None = None
+    ) -> bytearray:
+        try:
+            asked = {"limit": str(ITEMS_LIMIT), **(params or {})} if verb == "list" else {}
+            return self._server.get(path, asked, limit_bytes=LIMIT_BYTES, seconds=SECONDS)
+        except Refused as error:
+            if error.status == 404:
+                raise NotThereError(f"the API server has no such {what}") from None
+            if error.status in {401, 403}:
+                raise UnavailableError(
+                    f"this account may not {verb} {what} (HTTP {error.status})"
+                ) from None
+            raise UnavailableError(f"the API server answered HTTP {error.status}") from None
+        except (ForeignDataError, UnavailableError):
+            raise
+        except Exception as error:  # the transport's own errors: refused, reset, time-outs
+            raise UnavailableError(
+                f"the API server does not answer ({type(error).__name__})"
+            ) from None
+
+
+class _RuntimeClass(msgspec.Struct):
+    handler: str = ""
+
+
+def _decoded(data: bytearray, make: Callable[[msgspec.Raw], T]) -> tuple[T, ...]:
+    found = []
+    for item in js.items(data)[:ITEMS_LIMIT]:
+        try:
+            found.append(make(item))
+        except ForeignDataError:
+            continue  # one that is off does not hide the others
+    return tuple(found)

@@ -1,0 +1,69 @@
+"""`gpugauge explain NAMESPACE/POD`: what happened when this pod asked for a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from gpugauge import settings
+from gpugauge.errors import EXIT_FOUND, EXIT_OK, SettingError
+from gpugauge.explain import page
+from gpugauge.explain.evidence import Evidence
+from gpugauge.explain.gather.agent_page import ask
+from gpugauge.explain.gather.look import look
+from gpugauge.explain.sources import of_command
+from gpugauge.explain.text import report_text
+from gpugauge.explain.walk import walk
+from gpugauge.export.access import read_token
+
+HELP = "Walk a pod's request for a GPU through every layer, and name the first that fails"
+EXAMPLES = """\
+examples:
+  sudo gpugauge explain ml/train-0          # on the pod's node
+  sudo gpugauge explain --node              # this node's layers, without a pod
+  gpugauge explain ml/train-0 --agent http://127.0.0.1:9836
+                                            # from elsewhere, through kubectl port-forward
+exit code: 1 when a step is broken, else 0
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to explain, whom to ask, the form, and every setting as a flag."""
+    parser.add_argument("pod", nargs="?", default="", metavar="NAMESPACE/POD", help="a pod")
+    parser.add_argument("--node", action="store_true", help="this node's layers, without a pod")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--kubeconfig", default="", help="file; else the service account, or yours")
+    parser.add_argument("--agent", default="", metavar="URL", help="ask this agent for its node")
+    settings.add_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Gather, walk, and print; 1 when a step is broken.
+
+    Raises:
+        SettingError: neither a pod nor --node was given, or both.
+        UnavailableError: the agent that was named does not answer.
+    """
+    if bool(arguments.pod) == arguments.node:
+        raise SettingError("Nothing to explain was named.", "Name NAMESPACE/POD, or give --node.")
+    wanted = "" if arguments.node else page.wanted_pod(arguments.pod)
+    report = walk(_evidence(arguments, wanted))
+    if arguments.json:
+        print(json.dumps(page.report_plain(report), indent=1))
+    else:
+        sys.stdout.write(report_text(report))
+    return EXIT_FOUND if report.broken else EXIT_OK
+
+
+def _evidence(arguments: argparse.Namespace, wanted: str) -> Evidence:
+    given = settings.from_arguments(arguments, os.environ)
+    token = read_token(given.listen.bearer_token_file)
+    if not arguments.agent:
+        return look(wanted, of_command(given, kubeconfig=arguments.kubeconfig, token=token))
+    seen = page.load_evidence(ask(arguments.agent, page.query_of(wanted), token))
+    if not wanted:
+        return seen
+    own = of_command(given, kubeconfig=arguments.kubeconfig, local=False)
+    return page.joined(seen, look(wanted, own))

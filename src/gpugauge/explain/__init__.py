@@ -1,0 +1,5 @@
+"""What happened when a pod asked for a GPU.
+
+Gatherers (`gather`) fill `evidence.Evidence`; checks (`checks`) are pure functions over it;
+`walk` puts their answers in request order; `text` draws them.
+"""

@@ -1,0 +1,161 @@
+"""Memory asked for beside memory held, and contexts: from what the agent and NVML saw."""
+
+from __future__ import annotations
+
+from gpugauge.explain.evidence import Evidence
+from gpugauge.explain.facts import looked_at, pod_devices
+from gpugauge.explain.report import ContextLine, DeviceMemory, FamilyMemory, MemoryAccount
+from gpugauge.model.abi import Family
+from gpugauge.model.process import Process, ProcessDevice
+from gpugauge.model.workload import Scope
+
+_HOST = (Family.HOST, Family.HOST_REGISTERED)
+_EXACT = (Family.DEVICE, Family.ARRAY)
+"""Families whose single requests are not kept: their rounding cannot be told from the rest."""
+
+
+def _pod(process: Process) -> str:
+    owner = process.owner
+    return f"{owner.namespace}/{owner.pod}" if owner.scope is Scope.POD else ""
+
+
+def _ours(evidence: Evidence) -> tuple[Process, ...]:
+    return tuple(p for p in evidence.processes or () if p.alive)
+
+
+def account(process: Process, device: ProcessDevice) -> MemoryAccount:
+    """Return the split of one process on one device.
+
+    held = context + requested + rounding + rest. What is not known is None, and is
+    then part of the rest; where one of the terms above is not known, so is the rest.
+    """
+    families = tuple(
+        FamilyMemory(
+            family=family.name.lower(),
+            requested_bytes=one.requested_bytes,
+            peak_bytes=one.peak_bytes,
+        )
+        for family, one in sorted((device.memory or {}).items())
+        if one.requested_bytes or one.peak_bytes
+    )
+    on_device = [one for f, one in (device.memory or {}).items() if f not in _HOST]
+    known = device.memory is not None
+    requested = sum(one.requested_bytes for one in on_device) if known else None
+    held, context = device.memory_held_bytes, device.context_bytes
+    rest = None
+    if held is not None and requested is not None and context is not None:
+        rest = held - requested - context
+    return MemoryAccount(
+        pid=process.pid,
+        command=process.comm,
+        pod=_pod(process),
+        gpu_uuid=device.gpu_uuid,
+        families=families,
+        requested_bytes=requested,
+        peak_bytes=sum(one.peak_bytes for one in on_device) if known else None,
+        held_bytes=held,
+        context_bytes=context,
+        rest_bytes=rest,
+        notes=tuple(_notes(device)),
+    )
+
+
+def _notes(device: ProcessDevice) -> list[str]:
+    notes = []
+    if device.memory_held_bytes is None:
+        notes.append("NVML gives no figure for it")
+    if device.memory is None:
+        notes.append("it ran before the agent: what it requested before is not known")
+    elif not device.memory_complete:
+        notes.append("some allocations were not tracked: requested is a lower bound")
+    if device.context_bytes is None:
+        notes.append("its context was not seen to open: its size is part of the difference")
+    managed = (device.memory or {}).get(Family.MANAGED)
+    if managed and managed.requested_bytes:
+        notes.append("managed memory is held only where it is resident")
+    if (device.memory or {}).keys() & set(_EXACT) and device.context_bytes is not None:
+        notes.append("rest: chunks of 2 MiB, the driver's pool, workspaces of libraries")
+    return notes
+
+
+def process_memory(evidence: Evidence) -> tuple[MemoryAccount, ...]:
+    """Return the accounts of the pod's processes, or of all on the node; and what is left over."""
+    uuids = {d.uuid for d in looked_at(evidence)}
+    mine = [
+        account(p, d)
+        for p in _ours(evidence)
+        for d in p.devices
+        if (not evidence.pod_wanted or _pod(p) == evidence.pod_wanted)
+    ]
+    known = {(one.pid, one.gpu_uuid) for one in mine}
+    others = {p.pid: _pod(p) for p in _ours(evidence)}
+    for device in looked_at(evidence):
+        for one in device.processes or ():
+            if (one.pid, device.uuid) in known or device.uuid not in uuids:
+                continue
+            services = evidence.services
+            dead = services is not None and one.pid not in services.alive
+            if evidence.pod_wanted and not dead:
+                continue
+            note = "no such process lives: left over" if dead else "not traced: NVML alone knows it"
+            mine.append(
+                MemoryAccount(
+                    pid=one.pid,
+                    command="",
+                    pod=others.get(one.pid, ""),
+                    gpu_uuid=device.uuid,
+                    held_bytes=one.memory_held_bytes,
+                    notes=(note,),
+                    dead=dead,
+                )
+            )
+    return tuple(mine)
+
+
+def device_memory(evidence: Evidence) -> tuple[DeviceMemory, ...]:
+    """Return the devices in question as a whole."""
+    devices = looked_at(evidence) if not evidence.pod_wanted else pod_devices(evidence)
+    found = []
+    for one in devices:
+        held = [p.memory_held_bytes for p in one.processes or ()]
+        whole = one.processes is not None and None not in held
+        found.append(
+            DeviceMemory(
+                gpu_uuid=one.uuid,
+                model=one.model,
+                total_bytes=one.memory_total_bytes,
+                used_bytes=one.memory_used_bytes,
+                reserved_bytes=one.memory_reserved_bytes,
+                held_bytes=sum(h for h in held if h is not None) if whole else None,
+                compute_mode=one.compute_mode,
+            )
+        )
+    return tuple(found)
+
+
+def contexts(evidence: Evidence) -> tuple[ContextLine, ...]:
+    """Return who has contexts on the devices in question, how many and since when."""
+    uuids = {d.uuid for d in looked_at(evidence)}
+    found = []
+    for process in _ours(evidence):
+        for device in process.devices:
+            mine = _pod(process) == evidence.pod_wanted
+            if not device.contexts or not (mine or device.gpu_uuid in uuids):
+                continue
+            opened = [
+                evidence.now_monotonic_ns - one.created_ns
+                for one in process.contexts
+                if one.gpu_uuid == device.gpu_uuid and one.created_ns
+            ]
+            found.append(
+                ContextLine(
+                    pid=process.pid,
+                    command=process.comm,
+                    pod=_pod(process),
+                    gpu_uuid=device.gpu_uuid,
+                    contexts=device.contexts,
+                    oldest_ns=max(opened, default=None),
+                    newest_ns=min(opened, default=None),
+                )
+            )
+    return tuple(found)

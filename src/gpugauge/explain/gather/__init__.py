@@ -1,0 +1,1 @@
+"""Where evidence comes from: one module a source. Each raises GpugaugeError for what it lacks."""

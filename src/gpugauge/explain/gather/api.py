@@ -1,0 +1,87 @@
+"""The API server's part of the evidence, each question for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpugauge.errors import GpugaugeError, UnavailableError
+from gpugauge.explain.checks.spec import GONE
+
+if TYPE_CHECKING:
+    from gpugauge.attribution.request_path_reader import RequestPathReader
+
+T = TypeVar("T")
+SOURCES = ("pod", "events", "node", "nodes", "node_pods", "claims", "slices", "daemon_sets")
+
+
+class Found:
+    """Values by source, and why the others are missing."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.missing: dict[str, str] = {}
+
+    def take(self, source: str, read: Callable[[], T]) -> T | None:
+        """Read a source; None where it is missing, with the reason noted."""
+        try:
+            value = read()
+        except GpugaugeError as error:
+            self.missing[source] = error.sentence.rstrip(".")
+            return None
+        self.values[source] = value
+        return value
+
+    def lacks(self, why: str, *sources: str) -> None:
+        """Note why sources were not looked at."""
+        self.missing.update(dict.fromkeys(sources, why))
+
+
+def gather_pod(found: Found, reader: RequestPathReader, wanted: str) -> str:
+    """Take in a pod and what belongs to it; return its node, "" for none."""
+    from gpugauge.attribution.request_path_reader import NotThereError
+
+    namespace, _, name = wanted.partition("/")
+    pod = None
+    try:
+        pod = found.values["pod"] = reader.pod(namespace, name)
+    except NotThereError:
+        found.missing["pod"] = GONE
+    except GpugaugeError as error:
+        found.missing["pod"] = error.sentence.rstrip(".")
+    events = found.take("events", lambda: reader.events(namespace))
+    if events is not None:
+        found.values["events"] = tuple(
+            e for e in events if e.name == name or (e.name and name.startswith(f"{e.name}-"))
+        )
+    if pod is None:
+        return ""
+    if pod.runtime_class:
+        try:
+            found.values["runtime_handler"] = reader.runtime_class(pod.runtime_class)
+        except NotThereError:
+            found.values["runtime_handler"] = ""
+        except GpugaugeError as error:
+            found.missing["runtime_handler"] = error.sentence.rstrip(".")
+    if pod.claims:
+        found.take(
+            "claims",
+            lambda: tuple(reader.claim(namespace, c.claim) for c in pod.claims if c.claim),
+        )
+    if not pod.node:
+        found.take("nodes", reader.nodes)
+    return pod.node
+
+
+def gather_cluster(found: Found, reader: RequestPathReader, node: str) -> None:
+    """Take in what does not depend on the pod."""
+    found.take("daemon_sets", reader.daemon_sets)
+    found.take("slices", reader.slices)
+    if node:
+        found.take("node", lambda: reader.node(node))
+        found.take("node_pods", lambda: reader.node_pods(node))
+
+
+def no_api(found: Found, error: UnavailableError) -> None:
+    """Note that there is no way to the API server."""
+    found.lacks(error.sentence.rstrip("."), *SOURCES, "runtime_handler")

@@ -1,0 +1,73 @@
+"""Where things are on the node, and reading them within bounds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpugauge.discovery.host import resolve
+from gpugauge.errors import UnavailableError
+
+NAMES_LIMIT = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The host's trees as this process sees them; tests give their own."""
+
+    root: str = "/"
+    """The host's root; in a container with hostPID /proc/1/root."""
+    proc: str = "/proc"
+    sys: str = "/sys"
+    kubelet: str = "/var/lib/kubelet"
+    """Where the kubelet's folder is for this process."""
+
+    def host(self, path: str) -> str:
+        """Return a path of the host, its links followed inside the host's root; "" for none."""
+        return resolve(self.root, path) or ""
+
+    def names(self, path: str) -> tuple[str, ...] | None:
+        """Return the names in a folder of the host, None where it is not there."""
+        real = self.host(path)
+        return folder(real) if real else None
+
+
+def host_places(kubelet: str) -> Places:
+    """Return the places of this node: the agent may run in a container of its own."""
+    try:
+        same = Path("/proc/1/root").stat() == Path("/").stat()
+    except OSError:
+        same = True
+    return Places(root="/" if same else "/proc/1/root", kubelet=kubelet)
+
+
+def folder(path: str) -> tuple[str, ...] | None:
+    """Return the names in a folder, sorted; None where it cannot be read."""
+    try:
+        return tuple(sorted(os.listdir(path))[:NAMES_LIMIT])  # noqa: PTH208
+    except OSError:
+        return None
+
+
+def read(path: str, limit_bytes: int) -> bytes:
+    """Return the beginning of a regular or proc file; never waits for a writer.
+
+    Raises:
+        UnavailableError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(limit_bytes)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnavailableError(f"{path} cannot be read ({reason})") from None
+
+
+def text(path: str, limit_bytes: int = 1 << 20) -> str:
+    """Return the beginning of a file as text, "" where it cannot be read."""
+    try:
+        return read(path, limit_bytes).decode("utf-8", "replace")
+    except UnavailableError:
+        return ""
