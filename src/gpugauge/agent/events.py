@@ -13,8 +13,20 @@ from gpugauge.ebpf.loader import Loaded
 from gpugauge.ebpf.ring import Ring
 from gpugauge.model.abi import EventType
 
-_HEAD = struct.Struct("<IIII")
-"""type, process number, thread group id, thread id."""
+_HEAD = struct.Struct("<IIIIQQQQ")
+"""type, process number, thread group id, thread id, cgroup id, time, two values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A call of cuCheckpointProcessLock or cuCheckpointProcessUnlock."""
+
+    caller: int
+    """Its pid."""
+    target: int
+    """The pid it names, as the caller's pid namespace has it."""
+    link: int
+    """Of the library it was called in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +37,14 @@ class Happened:
     """Pids of processes that ended."""
     executed: tuple[int, ...]
     """Pids of processes that began another program."""
-    contexts: int
+    contexts: int = 0
     """Contexts that were made."""
+    first_calls: tuple[int, ...] = ()
+    """Pids of processes that made their first call."""
+    locks: tuple[Checkpoint, ...] = ()
+    """Processes that are about to be checkpointed."""
+    unlocks: tuple[Checkpoint, ...] = ()
+    """Processes whose checkpoint is over."""
 
 
 class Events:
@@ -41,20 +59,23 @@ class Events:
 
     def read(self) -> Happened:
         """Read what is there."""
-        ended: list[int] = []
-        executed: list[int] = []
-        contexts = 0
+        pids: dict[int, list[int]] = {}
+        checkpoints: dict[int, list[Checkpoint]] = {}
         for record in self._ring.read():
             if len(record) < _HEAD.size:
                 continue
-            kind, _number, pid, _tid = _HEAD.unpack_from(record)
-            if kind == EventType.PROCESS_EXIT:
-                ended.append(pid)
-            elif kind == EventType.PROCESS_EXEC:
-                executed.append(pid)
-            elif kind == EventType.CONTEXT:
-                contexts += 1
-        return Happened(tuple(ended), tuple(executed), contexts)
+            kind, _number, pid, _tid, _cgroup, _time, first, second = _HEAD.unpack_from(record)
+            pids.setdefault(kind, []).append(pid)
+            if kind in (EventType.CHECKPOINT_LOCK, EventType.CHECKPOINT_UNLOCK):
+                checkpoints.setdefault(kind, []).append(Checkpoint(pid, first, second))
+        return Happened(
+            ended=tuple(pids.get(EventType.PROCESS_EXIT, ())),
+            executed=tuple(pids.get(EventType.PROCESS_EXEC, ())),
+            contexts=len(pids.get(EventType.CONTEXT, ())),
+            first_calls=tuple(pids.get(EventType.PROCESS_FIRST_CALL, ())),
+            locks=tuple(checkpoints.get(EventType.CHECKPOINT_LOCK, ())),
+            unlocks=tuple(checkpoints.get(EventType.CHECKPOINT_UNLOCK, ())),
+        )
 
     def close(self) -> None:
         """Stop reading."""
