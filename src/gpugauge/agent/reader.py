@@ -40,11 +40,13 @@ class Reader:
         The process slots come first: what is marked ended there has its last
         counts in the reads that follow.
         """
+        # Before the rest: what goes on then, idle time or a wait, is never counted too far.
+        now_ns = time.monotonic_ns()
         slots = {index: self._slot(index) for index in self._used_slots()}
         process_counts = self._chunks("process_counts")
         thread_counts = self._chunks("thread_counts")
         return RawTick(
-            time_monotonic_ns=time.monotonic_ns(),
+            time_monotonic_ns=now_ns,
             slots=slots,
             process_counts=process_counts,
             thread_counts=thread_counts,

@@ -2,7 +2,7 @@
 
 A launch costs 3.5-6 us to issue; when 1,024 are outstanding it waits for one
 to finish. What a deep launch takes beyond the issue cost is time in the queue.
-The issue cost is the trimmed mean of fresh launches, those at most 64
+The issue cost is the trimmed mean of fresh launches, those at most 255
 submissions after a known drain. A fixed threshold reads zero on a GPU that is
 saturated with short work; subtracting a median call by call has a bias of
 .04-.1 where the host is the limit (docs/validation.md).
