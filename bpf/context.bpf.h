@@ -10,33 +10,34 @@
 #include "size.bpf.h"
 #include "where.bpf.h"
 
-#define CONTEXT_PLAIN 0
-#define CONTEXT_GREEN 1
-
 INLINE __u32 place_of_ordinal(__u64 ordinal)
 {
 	return (__u32)ordinal < PLACE_UNKNOWN ? (__u32)ordinal : PLACE_UNKNOWN;
 }
 
 /* Replace the top of the thread's stack, or make it one deep. */
-INLINE void context_set_top(struct thread *thread, __u32 number, __u32 place)
+INLINE void context_set_top(struct process *process, struct thread *thread, __u64 handle)
 {
+	struct context *row = context_get(process, CONTEXT_PLAIN, handle);
+
 	if (thread->depth == 0)
 		thread->depth = 1;
 	if (thread->depth > LIMIT_CONTEXT_DEPTH)
 		return;
 	__u32 top = (thread->depth - 1) & (LIMIT_CONTEXT_DEPTH - 1);
 
-	thread->contexts[top].number = number;
-	thread->contexts[top].place = place;
+	thread->contexts[top].handle = handle;
+	thread->contexts[top].number = row ? row->number : 0;
+	thread->contexts[top].place = row ? row->place : PLACE_UNKNOWN;
+	thread->contexts[top].generation = READ_ONCE(process->context_generation);
 }
 
-INLINE void context_push(struct thread *thread, __u32 number, __u32 place)
+INLINE void context_push(struct process *process, struct thread *thread, __u64 handle)
 {
 	thread->depth += 1;
 	if (thread->depth > LIMIT_CONTEXT_DEPTH)
 		lost(LOSS_DEPTH);
-	context_set_top(thread, number, place);
+	context_set_top(process, thread, handle);
 }
 
 INLINE void context_pop(struct thread *thread)
@@ -54,13 +55,22 @@ INLINE struct context *context_made(struct process *process, __u32 kind, __u64 h
 		.handle = handle,
 	};
 
-	if (!map_delete(&contexts, &key))
-		refund(process, QUOTA_CONTEXTS);
-	struct context *row = context_get(process, kind, handle);
+	struct context *row = map_lookup(&contexts, &key);
 
+	/* Met before it was made, it keeps its number; else what is there was destroyed unseen. */
+	if (row && row->place != PLACE_UNKNOWN && !map_delete(&contexts, &key))
+		refund(process, QUOTA_CONTEXTS);
+	row = context_get(process, kind, handle);
 	if (!row)
 		return NULL;
 	row->place = place;
+	if (ADD(process->contexts_live, 1) == 0) {
+		process->sole_place = place;
+		process->sole_context = row->number;
+	} else {
+		process->sole_context = 0;
+	}
+	ADD(process->context_generation, 1);
 	if (place < PLACE_COUNT) {
 		struct device_state *dev = &process->places[place];
 
@@ -117,6 +127,10 @@ INLINE void context_gone(struct process *process, __u32 kind, __u64 handle, __u6
 		refund(process, QUOTA_CONTEXTS);
 	if (place < PLACE_COUNT && process->places[place].contexts)
 		SUB(process->places[place].contexts, 1);
+	if (process->contexts_live)
+		SUB(process->contexts_live, 1);
+	process->sole_context = 0;
+	ADD(process->context_generation, 1);
 }
 
 /* cuCtxDestroy pops the context where it is current on the calling thread (cuda.h). */
@@ -125,7 +139,7 @@ INLINE void context_destroyed(struct process *process, struct thread *thread)
 	__u32 number = (__u32)thread->open_second, top, place;
 
 	context_gone(process, CONTEXT_PLAIN, thread->open_pointer, thread->open_second);
-	context_top(thread, &top, &place);
+	context_top(process, thread, &top, &place);
 	if (number && top == number)
 		context_pop(thread);
 }
@@ -205,33 +219,22 @@ INLINE __u64 result_handle(__u64 at)
 INLINE void context_created(struct process *process, struct thread *thread)
 {
 	__u64 handle = result_handle(thread->open_pointer);
-	__u32 place = place_of_ordinal(thread->open_second);
 
-	if (!handle)
-		return;
-	struct context *row = context_made(process, CONTEXT_PLAIN, handle, place);
-
-	if (row)
-		context_push(thread, row->number, place);
+	if (handle &&
+	    context_made(process, CONTEXT_PLAIN, handle, place_of_ordinal(thread->open_second)))
+		context_push(process, thread, handle);
 }
 
 INLINE void context_use(struct process *process, struct thread *thread, bool push)
 {
 	__u64 handle = thread->open_pointer;
 
-	if (!handle) {
-		/* cuCtxSetCurrent(NULL) is a pop (cuda.h). */
-		if (!push)
-			context_pop(thread);
-		return;
-	}
-	struct context *row = context_get(process, CONTEXT_PLAIN, handle);
-	__u32 number = row ? row->number : 0, place = row ? row->place : PLACE_UNKNOWN;
-
 	if (push)
-		context_push(thread, number, place);
+		context_push(process, thread, handle);
+	else if (handle)
+		context_set_top(process, thread, handle);
 	else
-		context_set_top(thread, number, place);
+		context_pop(thread); /* cuCtxSetCurrent(NULL) is a pop (cuda.h) */
 }
 
 INLINE void green_created(struct process *process, struct thread *thread)

@@ -519,7 +519,7 @@ INLINE int call_begins(struct registers *ctx)
 	thread->open_flags = 0;
 	thread->open_distance = 0;
 	thread->open_direction = 0;
-	context_top(thread, &where.context, &where.place);
+	context_top(process, thread, &where.context, &where.place);
 	if (context_arg) {
 		__u64 handle = register_argument(ctx, context_arg);
 

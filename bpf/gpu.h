@@ -291,6 +291,8 @@ enum process_flag {
 	PROCESS_EXECED = 2,	     /* ended by execve, the pid lives on */
 	PROCESS_UNTRACED = 4,	     /* opted out, written by the agent: not counted */
 	PROCESS_NODES_DESTROYED = 8, /* graph nodes were removed: counts of graphs unknown */
+	PROCESS_SEEN_LATE =
+		16, /* it mapped the library before its probes: contexts may be unseen */
 };
 
 enum open_flag {
@@ -368,6 +370,10 @@ struct process {
 	__u32 flags;
 	__u32 threads; /* live thread rows */
 	__u32 next_context;
+	__u32 context_generation; /* raised when a context is made, gone, or learned of */
+	__u32 contexts_live;
+	__u32 sole_context; /* the only live context there is; 0: none, or several */
+	__u32 sole_place;
 	__u32 next_stream;
 	__u32 stream_generation; /* raised when streams are made or destroyed */
 	__u32 captures;		 /* streams being captured now */
@@ -384,8 +390,11 @@ struct process {
 };
 
 struct thread_context {
+	__u64 handle;
 	__u32 number; /* 0: unknown */
 	__u32 place;
+	__u32 generation; /* of the process's contexts, when this was looked up */
+	__u32 padding;
 };
 
 /* One per thread that made a traced call; what the tick reads for open calls. */

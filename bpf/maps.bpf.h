@@ -29,6 +29,9 @@ HASH_MAP(process_counts, struct counts_key, struct counts_row, LIMIT_PROCESSES);
 /* By thread-group id: which slot. Deleted by the process's exit or exec. */
 HASH_MAP(process_slots, __u32, __u32, LIMIT_PROCESSES);
 
+/* Thread groups that mapped a library before its probes: put in and taken out by the agent. */
+HASH_MAP(seen_late, __u32, __u32, LIMIT_PROCESSES);
+
 /* Slots; an array, so that a hit needs no hash, mapped into the agent. */
 struct {
 	MAP_UINT(type, MAP_TYPE_ARRAY);

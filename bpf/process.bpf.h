@@ -91,6 +91,7 @@ INLINE struct process *process_get(__u32 tgid, __u32 *slot)
 	process->first_call_ns = ktime_get_ns();
 	process->next_stream = STREAM_FIRST;
 	get_current_comm(process->comm, sizeof(process->comm));
+	process->flags = map_lookup(&seen_late, &tgid) ? PROCESS_SEEN_LATE : 0;
 	process->number = number;
 	if (map_update(&process_slots, &tgid, slot, UPDATE_NOEXIST)) {
 		/* Another thread of this process was first, or the table is full. */

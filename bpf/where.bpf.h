@@ -19,24 +19,14 @@
 /* Legacy streams take the numbers below STREAM_FIRST: this many contexts have one. */
 #define CONTEXTS_WITH_LEGACY_STREAM (STREAM_FIRST - 1)
 
+#define CONTEXT_PLAIN 0
+#define CONTEXT_GREEN 1
+
 struct where {
 	__u32 context; /* 0: unknown */
 	__u32 place;
 	__u32 stream;
 };
-
-INLINE void context_top(struct thread *thread, __u32 *context, __u32 *place)
-{
-	__u32 depth = thread->depth;
-
-	*context = 0;
-	*place = PLACE_UNKNOWN;
-	if (depth == 0 || depth > LIMIT_CONTEXT_DEPTH)
-		return;
-	depth = (depth - 1) & (LIMIT_CONTEXT_DEPTH - 1);
-	*context = thread->contexts[depth].number;
-	*place = thread->contexts[depth].place;
-}
 
 INLINE struct context *context_find(__u32 process_number, __u32 kind, __u64 handle)
 {
@@ -47,6 +37,42 @@ INLINE struct context *context_find(__u32 process_number, __u32 kind, __u64 hand
 	};
 
 	return map_lookup(&contexts, &key);
+}
+
+/*
+ * The context that a call of this thread is in. The runtime may make a context
+ * current before the call that made it returned, so the top is looked up again
+ * whenever contexts changed. Where it is not known, and the process has one
+ * context only and was seen from its start, that one it is: without a context
+ * no call does anything.
+ */
+INLINE void context_top(struct process *process, struct thread *thread, __u32 *context,
+			__u32 *place)
+{
+	__u32 depth = thread->depth, generation = READ_ONCE(process->context_generation);
+
+	*context = 0;
+	*place = PLACE_UNKNOWN;
+	if (depth && depth <= LIMIT_CONTEXT_DEPTH) {
+		struct thread_context *top =
+			&thread->contexts[(depth - 1) & (LIMIT_CONTEXT_DEPTH - 1)];
+
+		if (UNLIKELY(top->generation != generation)) {
+			struct context *row =
+				context_find(process->number, CONTEXT_PLAIN, top->handle);
+
+			top->number = row ? row->number : 0;
+			top->place = row ? row->place : PLACE_UNKNOWN;
+			top->generation = generation;
+		}
+		*context = top->number;
+		*place = top->place;
+	}
+	if (*place == PLACE_UNKNOWN && process->sole_context &&
+	    !(process->flags & PROCESS_SEEN_LATE)) {
+		*context = process->sole_context;
+		*place = process->sole_place;
+	}
 }
 
 /* The row of a context; made with an unknown place where it was never seen. */

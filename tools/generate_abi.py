@@ -31,7 +31,7 @@ def enums(text: str) -> list[tuple[str, list[tuple[str, int]]]]:
     found = []
     for name, body in re.findall(r"enum (\w+) \{(.*?)\};", text, flags=re.S):
         members = []
-        for item in filter(None, (part.strip() for part in body.split(","))):
+        for item in filter(None, (" ".join(part.split()) for part in body.split(","))):
             match = re.fullmatch(r"(\w+) = (0x[0-9a-f]+|\d+)", item)
             if match is None:
                 raise SystemExit(f"{HEADER.name}: enum {name}: write the value of {item!r} out")
