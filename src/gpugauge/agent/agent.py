@@ -109,6 +109,10 @@ class Agent:
             self.libraries.exited(pid)
         for pid in happened.executed:
             self.libraries.executed(pid)
+        for checkpoint in happened.locks:
+            self.libraries.checkpoint_begins(checkpoint)
+        for checkpoint in happened.unlocks:
+            self.libraries.checkpoint_ends(checkpoint)
         if happened.contexts:
             # NVML lists the process now; a short one is gone at the next tick.
             self._ask_nvml(ASK_SECONDS_AT_LEAST)
@@ -141,6 +145,8 @@ class Agent:
         devices = self._devices
         if devices.ask(in_use=self.libraries.in_use, every_seconds=every_seconds):
             self.libraries.list_devices(devices.listed())
+            sizes = [each.memory_total_bytes or 0 for each in devices.inventory.devices]
+            self._reader.set_size_limits(max(sizes, default=0), usage.machine_memory_bytes())
             age_ns = devices.inventory.age_ns
             self._state.saw(devices.inventory, time.monotonic_ns() - age_ns)
 
@@ -216,9 +222,16 @@ class Agent:
 
     def _after(self) -> None:
         """Teach the programs, and reap the rows of processes that ended."""
+        interrupted = self.libraries.interrupted()
         for process in self._state.processes.by_number.values():
             if not process.alive:
                 continue
+            if process.slot.pid in interrupted:
+                process.complete = False
+            if not process.complete:
+                self._reader.set_seen_late(process.slot_index)
+            if not process.owner.traced:
+                self._reader.set_untraced(process.slot_index)
             known = [p.issue.issue_ns for p in process.places.values() if p.issue.issue_ns]
             if known:
                 self._reader.set_issue_ns(process.slot_index, round(min(known)))

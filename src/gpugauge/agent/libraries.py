@@ -12,13 +12,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from gpugauge.agent.checkpoints import OFF_SECONDS, concerned
+from gpugauge.agent.events import Checkpoint
+from gpugauge.agent.interruption import Interruption
 from gpugauge.agent.origins import Origins
 from gpugauge.agent.tracer import Tracer
+from gpugauge.agent.work import Work, guarded
 from gpugauge.discovery.catalogue import Catalogue
 from gpugauge.discovery.decision import Decision, HostLibrary, Inspect
 from gpugauge.discovery.inspect import Inspector
@@ -28,6 +31,7 @@ from gpugauge.discovery.watch import Watch
 from gpugauge.ebpf.sideband import Sideband
 from gpugauge.errors import GpugaugeError
 from gpugauge.model.library import FileId, Library
+from gpugauge.units import NS_PER_SECOND
 
 LOG = logging.getLogger(__name__)
 
@@ -75,15 +79,15 @@ class Libraries:
         self._inspector = Inspector(tracer.vendor, CANARIES)
         self._catalogue = Catalogue()
         self._watch = Watch(self._catalogue, self._scanner, self._names, cgroup_number, only)
-        self.origins = Origins()
+        self.origins = Origins(tracer.note_seen_late, tracer.drop_seen_late)
         self._lock = threading.Lock()
         """Of the catalogue and what feeds it. Held while /proc is read: never taken by the tick."""
-        self._under_way = 0
-        self._counted = threading.Lock()
-        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="attach")
+        self._work = Work(POOL_THREADS, "attach")
         self._stop = threading.Event()
         self._sideband: Sideband | None = None
         self._thread = threading.Thread(target=self._run, name="libraries", daemon=True)
+        self._interruption = Interruption(tracer.loaded)
+        self._interrupted: set[int] = set()
         self._unprobed: Mapping[int, str] = {}
         self._file_of: Mapping[int, FileId] = {}
         self.off = False
@@ -103,31 +107,53 @@ class Libraries:
             LOG.warning("no events of new mappings, scanning only: %s", error)
         self._refresh()
         deadline = time.monotonic() + FIRST_ATTACH_SECONDS
-        while self._busy() and time.monotonic() < deadline:
+        while self._work.busy and time.monotonic() < deadline:
             time.sleep(0.002)
-        self._later(self._inspector.prepare)
+        self._work.later(self._inspector.prepare)
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread; what is attached is the tracer's to close."""
-        with self._counted:
-            self._stop.set()
+        self._stop.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._work.close()
         self._inspector.close()
+        self._interruption.close()
         if self._sideband is not None:
             self._sideband.close()
 
     def exited(self, pid: int) -> None:
         """Tell that a traced process ended, so that its library is released at once."""
         self.origins.forget(pid)
-        self._later(partial(self._exited, pid))
+        self._work.later(partial(self._exited, pid))
 
     def executed(self, pid: int) -> None:
         """Tell that a traced process began another program, which may map the library too."""
         self.origins.forget(pid)
-        self._later(partial(self._look, pid))
+        self._work.later(partial(self._look, pid))
+
+    def turn(self, *, on: bool) -> None:
+        """Take every probe off, or put them back."""
+        LOG.warning("probes are switched %s", "on" if on else "off")
+        self._work.later(partial(self._turn, on))
+
+    def checkpoint_begins(self, checkpoint: Checkpoint) -> None:
+        """Take the probes off a process that is about to be checkpointed, and its neighbours."""
+        LOG.warning("a process is checkpointed: no probes in its library for a while")
+        until_ns = time.monotonic_ns() + int(OFF_SECONDS * NS_PER_SECOND)
+        self._work.later(partial(self._pause, checkpoint, until_ns))
+
+    def checkpoint_ends(self, checkpoint: Checkpoint) -> None:
+        """Put them back."""
+        self._work.later(partial(self._pause, checkpoint, 0))
+
+    def interrupted(self) -> set[int]:
+        """Return pids whose calls were not seen for a while, once."""
+        found = set()
+        while self._interrupted:
+            found.add(self._interrupted.pop())
+        return found
 
     def list_devices(self, processes: Mapping[int, str]) -> None:
         """Say which processes are known to use a GPU, by pid with the reason."""
@@ -162,16 +188,10 @@ class Libraries:
             if self._sideband is None:
                 self._stop.wait(wait)
             elif self._sideband.wait(wait):
-                self._guarded(self._take)
+                guarded(self._take)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._scan_seconds
-                self._guarded(self._refresh)
-
-    def _guarded(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except Exception:  # a fault here must not end discovery for good
-            LOG.exception("discovery met a fault; it goes on")
+                guarded(self._refresh)
 
     def _take(self) -> None:
         """Take in side-band records: mappings, new programs, starts and ends."""
@@ -196,6 +216,19 @@ class Libraries:
         with self._deciding():
             self._watch.look({pid})
 
+    def _turn(self, on: bool) -> None:
+        with self._deciding():
+            self._catalogue.pauses.off = not on
+
+    def _pause(self, checkpoint: Checkpoint, until_ns: int) -> None:
+        called = self._tracer.library_of_link(checkpoint.link)
+        files = concerned(checkpoint, self._file_of, called.file_id if called else None)
+        with self._deciding():
+            if until_ns:
+                self._catalogue.pauses.begin(files, until_ns)
+            else:
+                self._catalogue.pauses.end(files)
+
     @contextmanager
     def _deciding(self) -> Iterator[None]:
         """Change the catalogue, then carry out what it decides."""
@@ -208,25 +241,11 @@ class Libraries:
 
     def _carry_out(self, decision: Decision) -> None:
         for library in decision.attach:
-            self._later(partial(self._attach, library))
+            self._work.later(partial(self._attach, library))
         for inspect in decision.inspect:
-            self._later(partial(self._inspect, inspect))
+            self._work.later(partial(self._inspect, inspect))
         for file_id in decision.release:
-            self._later(partial(self._release, file_id))
-
-    def _later(self, step: Callable[[], None]) -> None:
-        with self._counted:
-            if self._stop.is_set():
-                return
-            self._under_way += 1
-            self._pool.submit(self._one, step)
-
-    def _one(self, step: Callable[[], None]) -> None:
-        try:
-            self._guarded(step)
-        finally:
-            with self._counted:
-                self._under_way -= 1
+            self._work.later(partial(self._release, file_id))
 
     def _inspect(self, wanted: Inspect) -> None:
         try:
@@ -255,6 +274,9 @@ class Libraries:
             )
 
     def _attach(self, library: Library) -> None:
+        # Before the first hit: the programs must not trust what they see of these processes.
+        with self._lock:
+            self._note_users(library.file_id)
         try:
             self._tracer.attach(library)
         except GpugaugeError as error:
@@ -265,14 +287,17 @@ class Libraries:
         with self._deciding():
             self._catalogue.attached(library.file_id)
             # Who maps it now may have mapped it before the probes came, or while they did.
-            for found, _mapping in self._scanner.update().users().get(library.file_id, ()):
-                self.origins.mapped_before(found.pid, found.start_time)
+            self._note_users(library.file_id)
+
+    def _note_users(self, file_id: FileId) -> None:
+        for found, _mapping in self._scanner.update().users().get(file_id, ()):
+            self.origins.mapped_before(found.pid, found.start_time)
 
     def _release(self, file_id: FileId) -> None:
         self._tracer.release(file_id)
+        users = {pid for pid, name in self._file_of.items() if name == file_id}
+        if users:  # they go on, and nobody sees it
+            self._interruption.interrupt(users)
+            self._interrupted |= users
         with self._deciding():
             self._catalogue.released(file_id)
-
-    def _busy(self) -> bool:
-        with self._counted:
-            return self._under_way > 0

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 
 from gpugauge.agent.agent import Agent
+from gpugauge.agent.switch import Switch
+from gpugauge.agent.watchdog import Watchdog
 from gpugauge.model.snapshot import Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -33,13 +35,33 @@ def run_ticks(
     stop: threading.Event,
     tick_seconds: float,
     publish: Callable[[Snapshot], bool],
+    switch: Switch | None = None,
 ) -> None:
     """Tick until stopped, or until `publish` returns False.
 
+    A tick that stands still is told in the log, with what it stands in.
+
     A tick that comes late is not made up for: the next one is at its even time.
     """
+    watchdog = Watchdog()
+    try:
+        _ticks(agent, stop, tick_seconds, publish, switch=switch, watchdog=watchdog)
+    finally:
+        watchdog.close()
+
+
+def _ticks(
+    agent: Agent,
+    stop: threading.Event,
+    tick_seconds: float,
+    publish: Callable[[Snapshot], bool],
+    *,
+    switch: Switch | None,
+    watchdog: Watchdog,
+) -> None:
     due = time.monotonic()
     while not stop.is_set():
+        watchdog.fed()
         try:
             if not publish(agent.tick()):
                 return
@@ -53,3 +75,5 @@ def run_ticks(
             # An event only shortens the wait for what must not wait: releasing a library.
             if agent.wait(min(left, 0.1)):
                 agent.take_events()
+            if switch is not None:
+                switch.apply(lambda on: agent.libraries.turn(on=on))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpugauge.agent.agent import Agent
 from gpugauge.agent.lock import NodeLock
+from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
-from gpugauge.agent.runner import start_logging
 from gpugauge.codec.recording import RecordingWriter
 from gpugauge.errors import EXIT_OK
 from gpugauge.model.snapshot import Snapshot

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
 
 from gpugauge.agent.agent import Agent
 from gpugauge.agent.lock import NodeLock
+from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
+from gpugauge.agent.switch import Switch
 from gpugauge.agent.watcher import Watcher
 from gpugauge.errors import EXIT_OK
 from gpugauge.export.exposition import Exposition
@@ -19,15 +20,6 @@ from gpugauge.settings import Settings
 LOG = logging.getLogger(__name__)
 
 
-def start_logging(settings: Settings) -> None:
-    """Log lines to standard error."""
-    logging.basicConfig(
-        level=settings.log_level.value.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
-
-
 def run(settings: Settings) -> int:
     """Run the agent.
 
@@ -35,7 +27,7 @@ def run(settings: Settings) -> int:
         GpugaugeError: It could not start; the sentence says why.
     """
     start_logging(settings)
-    stop = Stop()
+    stop, switch = Stop(), Switch()
     exposition = Exposition(settings.series)
     with NodeLock():
         server = Server(settings.listen, standard_pages(exposition, settings))
@@ -55,7 +47,7 @@ def run(settings: Settings) -> int:
                 exposition.publish(*watcher.observe(snapshot))
                 return True
 
-            run_ticks(agent, stop.event, settings.tick_seconds, publish)
+            run_ticks(agent, stop.event, settings.tick_seconds, publish, switch)
         finally:
             server.close()
             agent.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import platform
 import threading
@@ -16,6 +17,7 @@ from gpugauge.ebpf.attachment import Attachment, Mode, Probe, ProgramSet, attach
 from gpugauge.ebpf.links import Link, attach_raw_tracepoint
 from gpugauge.ebpf.linux_layout import thread_count_offsets
 from gpugauge.ebpf.loader import Loaded, load
+from gpugauge.ebpf.syscalls import BpfCallError
 from gpugauge.errors import GpugaugeError, UnsupportedError
 from gpugauge.model import abi
 from gpugauge.model.library import FileId, Library, SiteKind
@@ -161,6 +163,20 @@ class Tracer:
         """Return the attached libraries."""
         with self._lock:
             return tuple(library for _, library, _ in self._attachments.values())
+
+    def note_seen_late(self, pid: int) -> None:
+        """Tell the programs that a process mapped its library before its probes."""
+        with contextlib.suppress(BpfCallError):  # full: the agent still says it is incomplete
+            self.loaded.maps["seen_late"].update(pid.to_bytes(4, "little"), bytes(4))
+
+    def drop_seen_late(self, pid: int) -> None:
+        """Take it back: the pid may come again."""
+        self.loaded.maps["seen_late"].delete(pid.to_bytes(4, "little"))
+
+    def library_of_link(self, link: int) -> Library | None:
+        """Return the library that has a link number now."""
+        with self._lock:
+            return next((each for n, each, _ in self._attachments.values() if n == link), None)
 
     @property
     def links_in_use(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from functools import cache
 from pathlib import Path
 
 from gpugauge.units import NS_PER_SECOND
@@ -13,6 +14,15 @@ def cpu_ns() -> int:
     """Return CPU time of this process, user and system."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return int((used.ru_utime + used.ru_stime) * NS_PER_SECOND)
+
+
+@cache
+def machine_memory_bytes() -> int:
+    """Return the memory of this machine; 0 where Linux does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
 
 
 def rss_bytes() -> int:

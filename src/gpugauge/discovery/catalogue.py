@@ -25,6 +25,7 @@ from gpugauge.discovery.decision import (
     Stage,
     User,
 )
+from gpugauge.discovery.pauses import Pauses
 from gpugauge.model.library import FileId, Library, SiteKind
 from gpugauge.units import NS_PER_SECOND
 
@@ -48,6 +49,7 @@ class Catalogue:
         self._step = 0
         self._released_at = 0
         self._idle_since_ns: int | None = None
+        self.pauses = Pauses()
         self.idle = False
         """No process has used a GPU for IDLE_NS: what may hinder an upgrade is let go."""
 
@@ -209,7 +211,8 @@ class Catalogue:
         if self._idle_since_ns is None or self._others or any(users.values()):
             self._idle_since_ns = now_ns
         self.idle = now_ns - self._idle_since_ns >= IDLE_NS
-        return choose(self._entries, users, idle=self.idle)
+        chosen, reasons = choose(self._entries, users, idle=self.idle)
+        return self.pauses.apply(chosen, reasons, now_ns)
 
     def _unprobed(self, reasons: Mapping[FileId, str]) -> dict[int, str]:
         unprobed = {**self._others, **self._overflow}

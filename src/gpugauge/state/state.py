@@ -72,12 +72,15 @@ class State:
         followed = tuple(self.processes.by_number.values())
         for process in followed:
             self._judge(process, facts, extra, now_ns)
+            if not process.owner.traced:
+                continue  # what it called before its owner was known is not told either
             if not self.processes.held_back(process, now_ns) or not process.alive:
                 self._ledger.add(process, now_ns)
         self._ledger.retire(now_ns)
         views = tuple(
             process_view(p, now_ns, self.processes.reading, extra, identities.contexts(number))
             for number, p in self.processes.by_number.items()
+            if p.owner.traced
         )
         return self._snapshot(raw, facts, views)
 
