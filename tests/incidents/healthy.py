@@ -132,6 +132,8 @@ def autoscaled(rng: random.Random) -> Scenario:
     """Load that follows the day, batches that grow with it, replicas that come and go."""
     node = Node(rng, gpus=2, dt=DT_S)
     program = programs.service(rng, rng.uniform(0.4, 0.95))
+    program.gpu_s *= 3  # also half a batch is more than its launches cost to issue
+    program.arrivals = (program.arrivals or 1) / 3
     process = node.start("serve-0", program, gpu=0)
     scenario = _hour("an autoscaled service", node)
     batches = rng.random() < 0.5
@@ -192,7 +194,9 @@ def quiet_neighbour(rng: random.Random) -> Scenario:
 def moved_wait(rng: random.Random) -> Scenario:
     """The same wait in another call: a queue that was full is now drained, at no cost."""
     node = Node(rng, dt=DT_S)
-    program = programs.endless(rng, host_s=0.001, launches=400, syncs=0)
+    program = programs.endless(
+        rng, host_s=0.001, launches=400, syncs=0, gpu_s=rng.uniform(0.08, 0.2)
+    )
     process = node.start("train-0", program)
     scenario = _hour("a wait that moves from one call to another", node)
     drained = replace(program, drains=True, syncs=1, host_s=0.0004)

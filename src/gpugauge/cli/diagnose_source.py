@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from gpugauge.codec.finding import load_findings
+from gpugauge.codec.finding import load_findings, load_lacked
 from gpugauge.codec.recording import RecordingReader
 from gpugauge.codec.snapshot import load_snapshot
 from gpugauge.diagnosis.engine import Engine
@@ -72,12 +71,8 @@ class _Log:
         return tuple(sorted(kept, key=lambda f: (rank[f.severity], -f.explained_ratio)))
 
     def lacked(self) -> tuple[str, ...]:
-        """Return what rules could not see at their last look, each once."""
-        seen: dict[str, set[str]] = {}
-        for engine in self.engines.values():
-            for rule, _, what in engine.lacked():
-                seen.setdefault(what, set()).add(rule)
-        return tuple(f"{', '.join(sorted(rules))}: lacked {what}" for what, rules in seen.items())
+        """Return what rules could not see at their last look."""
+        return tuple(note for engine in self.engines.values() for note in engine.notes())
 
 
 def from_recording(path: Path, settings: Settings, since_seconds: float) -> Seen:
@@ -138,7 +133,7 @@ def from_agent(
         found = load_findings(body)
         oldest = time.time_ns() - int(since_seconds * SECOND)
         kept = tuple(f for f in found if f.seen_unix_ns >= oldest)
-        return Seen(kept, base, _lacked(body), True, any(f.simulated for f in kept))
+        return Seen(kept, base, load_lacked(body), True, any(f.simulated for f in kept))
     if status != HTTPStatus.NOT_FOUND:
         text = body[:200].decode(errors="replace").strip()
         raise UnavailableError(f"The agent at {base} answered {status}: {text}.", "See its log.")
@@ -151,11 +146,6 @@ def from_agent(
     if not log.snapshots:
         raise UnavailableError(f"The agent at {base} has no snapshot yet.", "Try again later.")
     return Seen(log.since(since_seconds), base, log.lacked(), True, log.simulated)
-
-
-def _lacked(body: bytes) -> tuple[str, ...]:
-    listed = json.loads(body).get("lacked", [])
-    return tuple(str(text)[:300] for text in listed[:50]) if isinstance(listed, list) else ()
 
 
 def _get(url: str, settings: Settings) -> tuple[int, bytes]:

@@ -15,13 +15,18 @@ _NAMED = ("severity", "confidence")
 """Enums whose values people read: written as `warning`, not as `WARNING`."""
 
 
-def dump_findings(findings: Iterable[Finding]) -> bytes:
-    """Return the findings as one JSON object, without a line's end."""
+def dump_findings(findings: Iterable[Finding], lacked: Iterable[str] = ()) -> bytes:
+    """Return the findings as one JSON object, without a line's end.
+
+    Args:
+        findings: the most important first.
+        lacked: what rules could not see at their last look, a sentence each.
+    """
     listed = []
     for finding in findings:
         plain: dict[str, Any] = to_plain(Finding, finding)
         listed.append(plain | {name: plain[name].lower() for name in _NAMED})
-    document = {"version": FINDING_VERSION, "findings": listed}
+    document = {"version": FINDING_VERSION, "findings": listed, "lacked": list(lacked)}
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -43,6 +48,12 @@ def load_findings(data: bytes) -> tuple[Finding, ...]:
     if not isinstance(listed, list):
         raise _off("no list of findings")
     return tuple(_finding(plain) for plain in listed)
+
+
+def load_lacked(data: bytes) -> tuple[str, ...]:
+    """Return what rules could not see, of bytes that `load_findings` accepts."""
+    listed = json.loads(data).get("lacked")
+    return tuple(str(text)[:300] for text in listed[:100]) if isinstance(listed, list) else ()
 
 
 def _finding(plain: Any) -> Finding:

@@ -59,6 +59,8 @@ class Case:
     """Seconds since each process last gave work, by process number."""
     checkpoint_seconds: float | None
     """Since the last copy to the host that was far larger than usual."""
+    burst_seconds: float | None
+    """How long such copies have gone on by now; None where there are none."""
     neighbours: Sequence[Neighbour]
     peers: Sequence[tuple[Owner, str, int, Figures]]
     """Others of the same workload, on any device here: owner, device, pid, figures."""

@@ -30,6 +30,7 @@ from gpugauge.settings import Settings
 
 SECOND = 1_000_000_000
 TRIM_TICKS = 16
+NOTES = 100
 UNCOUNTED = (Loss.THREADS_FULL, Loss.COUNTS_FULL, Loss.PROCESSES_FULL, Loss.QUOTA)
 
 
@@ -67,6 +68,13 @@ class Engine:
             for rule, state in subject.states.items()
             if state.lacked
         )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was lacking, a sentence for each thing, with the rules that asked for it."""
+        rules: dict[str, dict[str, None]] = {}
+        for rule, whose, what in self.lacked():
+            rules.setdefault(f"lacked {what} ({whose})", {})[rule] = None
+        return tuple(f"{', '.join(names)}: {text}" for text, names in rules.items())[:NOTES]
 
     def observe(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Take the next snapshot in, and return what is open now."""

@@ -38,6 +38,9 @@ _RESTING = frozenset(
     {"threading.py", "queue.py", "selectors.py", "socket.py", "connection.py", "thread.py"}
 )
 """A thread whose innermost frame is here rests, and does not wait for a GPU."""
+_RESTING_CALLS = frozenset({0, 23, 43, 45, 47, 61, 232, 270, 281, 288})
+"""read, select, accept, recvfrom, recvmsg, wait4, epoll_wait, pselect6, epoll_pwait, accept4 of
+x86-64: a thread in one of these waits for input. The driver waits in none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Sample:
     function: str
     holds_gil: bool
     """It runs Python; a thread inside the driver has let go of the lock."""
+    tid: int = 0
+    """0: not known."""
 
 
 class StackSampler:
@@ -58,6 +63,7 @@ class StackSampler:
         self,
         *,
         dump: Callable[[int], bytes] | None = None,
+        proc: str = "/proc",
         now_seconds: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -65,10 +71,12 @@ class StackSampler:
 
         Args:
             dump: returns py-spy's JSON for a pid; for tests.
+            proc: where the process's threads are.
             now_seconds: a monotonic clock.
             sleep: waits so many seconds.
         """
         self._dump = dump or _py_spy
+        self._proc = proc
         self._now_seconds = now_seconds
         self._sleep = sleep
         self._looked: dict[int, float] = {}
@@ -91,7 +99,8 @@ class StackSampler:
             if self._now_seconds() - now > DEADLINE_SECONDS:
                 break
             try:
-                found += parse_dump(self._dump(pid))
+                seen = parse_dump(self._dump(pid))
+                found += [sample for sample in seen if not self._rests(pid, sample.tid)]
             except UnavailableError as error:
                 failed = error  # a stack that moved while it was read: the next may do
                 if number == 2 and not found:
@@ -100,6 +109,14 @@ class StackSampler:
         if not found and failed is not None:
             raise failed
         return count_lines(found)
+
+    def _rests(self, pid: int, tid: int) -> bool:
+        """Whether Linux says that a thread waits for input."""
+        try:
+            call = Path(f"{self._proc}/{pid}/task/{tid}/syscall").read_text().split()[0]
+        except (OSError, IndexError):
+            return False
+        return call.isdecimal() and int(call) in _RESTING_CALLS
 
 
 def parse_dump(data: bytes) -> list[Sample]:
@@ -141,7 +158,14 @@ def _samples(thread: Any) -> Iterator[Sample]:
         return
     own = [frame for frame in named if not any(mark in frame[0] for mark in _LIBRARY)]
     file, line, function = (own or named)[0]
-    yield Sample(clean(Path(file).name), line, clean(function), thread.get("owns_gil") is True)
+    tid = thread.get("os_thread_id")
+    yield Sample(
+        clean(Path(file).name),
+        line,
+        clean(function),
+        thread.get("owns_gil") is True,
+        tid if type(tid) is int and 0 < tid < 1 << 31 else 0,
+    )
 
 
 def _frame(frame: Any) -> tuple[str, int, str] | None:

@@ -82,6 +82,7 @@ class Scene:
                 for number, since in subject.quiet_since_ns.items()
             },
             checkpoint_seconds=subject.checkpoint_seconds(now_ns),
+            burst_seconds=subject.burst_seconds(now_ns),
             neighbours=[
                 Neighbour(s.owner, s.key[2], s.pid, s.command, s.now)
                 for s in here
@@ -100,7 +101,10 @@ class Scene:
 
     def _is_starting(self, subject: Subject, now_ns: int) -> bool:
         """Whether its oldest process is young; without processes, whether it is newly seen."""
-        least = self._settings.diagnosis.startup_seconds * SECOND
+        limits = self._settings.diagnosis
+        least = limits.startup_seconds * SECOND
+        if subject.row_seconds >= limits.window_seconds:
+            least += subject.row_seconds * SECOND  # until no row reaches back into the start
         ages = [
             now_ns - process.started_ns if process.complete else least
             for process, _ in subject.processes
@@ -108,6 +112,8 @@ class Scene:
         ]
         if ages:
             return max(ages) < least
+        if self.snapshot.processes:
+            return True  # its processes have ended: nothing of it can be compared
         return subject.first_ns != self._first_ns and now_ns - subject.first_ns < least
 
 

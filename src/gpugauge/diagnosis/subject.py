@@ -157,6 +157,12 @@ class Subject:
             return None
         return (now_ns - self.burst_last_ns) * 1e-9
 
+    def burst_seconds(self, now_ns: int) -> float | None:
+        """Return how long large copies to the host have gone on, None where they do not."""
+        if not self.burst_last_ns or now_ns - self.burst_last_ns > BURST_GAP_NS:
+            return None
+        return (self.burst_last_ns - self.burst_began_ns) * 1e-9
+
 
 def workload_key(owner: Owner, gpu_model: str, process_number: int) -> tuple[object, ...]:
     """Return what shares a baseline: pods of one workload on devices of one model."""

@@ -46,6 +46,7 @@ class _Published:
 
     snapshot: Snapshot
     findings: Sequence[Finding]
+    lacked: Sequence[str]
     at_seconds: float
     plain: bytes | None = None
     packed: bytes | None = None
@@ -87,12 +88,23 @@ class Exposition(Collector):
         newest = self._newest
         return self._now_seconds() - (newest.at_seconds if newest else self._started_seconds)
 
-    def publish(self, snapshot: Snapshot, findings: Sequence[Finding] = ()) -> None:
+    @property
+    def lacked(self) -> Sequence[str]:
+        """What the diagnosis could not see then."""
+        newest = self._newest
+        return newest.lacked if newest else ()
+
+    def publish(
+        self,
+        snapshot: Snapshot,
+        findings: Sequence[Finding] = (),
+        lacked: Sequence[str] = (),
+    ) -> None:
         """Make this the newest snapshot. Costs nothing until somebody asks.
 
         Takes no lock: the tick never waits for a rendering.
         """
-        self._newest = _Published(snapshot, findings, self._now_seconds())
+        self._newest = _Published(snapshot, findings, lacked, self._now_seconds())
 
     def text(self, compressed: bool = False) -> bytes:
         """Return the exposition; empty before the first tick."""

@@ -44,7 +44,8 @@ def standard_pages(exposition: Exposition, settings: Settings) -> dict[str, Page
         return Answer(dump_snapshot(snapshot) + b"\n", "application/json")
 
     def findings_json(_: Request) -> Answer:
-        return Answer(dump_findings(exposition.findings) + b"\n", "application/json")
+        body = dump_findings(exposition.findings, exposition.lacked)
+        return Answer(body + b"\n", "application/json")
 
     return {
         "/metrics": Page(metrics, open=True),

@@ -11,6 +11,9 @@ from gpugauge.units import bytes_text
 
 LEAST_PER_WORK = 1e-4
 """One call in 10,000 launches is as good as none."""
+LEAST_ADDED = 8
+QUIET_RATIO = 0.05
+LONGER_WAIT = 1.3
 KINDS = ("syncs_per_work", "dtoh_copies_per_work", "htod_copies_per_work")
 
 
@@ -29,6 +32,9 @@ def check(case: Case) -> Verdict:
     more_calls = max(_grown(now, usual, name) for name in KINDS)
     if more_calls < case.slack_factor(limits.added_synchronization_calls_ratio):
         return FINE
+    added = max(getattr(now, n) - getattr(usual, n) for n in KINDS) * now.work_per_second
+    if added * case.now_seconds < LEAST_ADDED:
+        return FINE  # a window that begins within a step has as many
     # What would be waited if each launch still cost what it did, and what is waited now.
     waits_before = usual.waits_ratio * now.work_per_second / usual.work_per_second
     idle = max(0.0, more(now.idle_ratio, usual.idle_ratio))
@@ -47,6 +53,9 @@ def check(case: Case) -> Verdict:
     least = case.slack(least)
     if lost < least and batches_lost < least and idle < case.slack(limits.harm_idle_ratio):
         return FINE  # the wait only moved from one call to another
+    longer = grown(now.wait_per_work_seconds, usual.wait_per_work_seconds)
+    if not (phase.steady and case.baseline.quiet < QUIET_RATIO) and longer < LONGER_WAIT:
+        return LookAgain("a steady demand, or a longer wait per launch: it may be asked for less")
     what, size, evidence = _operation(now, usual)
     return Suspicion(
         severity=Severity.WARNING,

@@ -8,6 +8,9 @@ from gpugauge.diagnosis.text import percent
 from gpugauge.model.finding import Severity
 from gpugauge.units import bytes_text
 
+CHECKPOINT_SECONDS = 12.0
+"""Large copies to the host that have not gone on for longer may be a checkpoint."""
+
 
 def check(case: Case) -> Verdict:
     """A large share of time is blocked in copies, while work goes on."""
@@ -21,7 +24,8 @@ def check(case: Case) -> Verdict:
     moved = now.htod_bytes_per_second + now.dtoh_bytes_per_second
     if moved < case.slack(limits.transfer_bound_bytes_per_second) or not now.work_per_second:
         return FINE
-    if case.recent_work_per_second < 0.2 * now.work_per_second:
+    bursting = case.burst_seconds is not None and case.burst_seconds < CHECKPOINT_SECONDS
+    if bursting or case.recent_work_per_second < 0.2 * now.work_per_second:
         return LookAgain("work: a checkpoint may be written")
     to_gpu = now.htod_bytes_per_second >= now.dtoh_bytes_per_second
     phase = case.phase({"threads_per_launch": SAME_WORK["threads_per_launch"]})
