@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from gpugauge.agent.agent import Agent
+from gpugauge.agent.bugreport import REPORT_PATH, ReportPage
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
@@ -12,7 +13,7 @@ from gpugauge.agent.switch import Switch
 from gpugauge.agent.watcher import Watcher
 from gpugauge.errors import EXIT_OK
 from gpugauge.export.exposition import Exposition
-from gpugauge.export.http import Server
+from gpugauge.export.http import Page, Server
 from gpugauge.export.pages import standard_pages
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.settings import Settings
@@ -26,16 +27,20 @@ def run(settings: Settings) -> int:
     Raises:
         GpugaugeError: It could not start; the sentence says why.
     """
-    start_logging(settings)
+    lines = start_logging(settings).lines
     stop, switch = Stop(), Switch()
     exposition = Exposition(settings.series)
     with NodeLock():
-        server = Server(settings.listen, standard_pages(exposition, settings))
+        report = ReportPage(settings, exposition, lines)
+        pages = standard_pages(exposition, settings)
+        pages[REPORT_PATH] = Page(report)
+        server = Server(settings.listen, pages)
         try:
             agent = Agent(settings)
         except BaseException:
             server.close()
             raise
+        report.agent = agent
         server.start()
         try:
             agent.start()

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from gpugauge import __version__
 from gpugauge.errors import EXIT_INTERNAL, EXIT_OK, EXIT_SETTING, GpugaugeError
 
-COMMANDS = ("run", "check", "explain", "functions", "demo", "record", "diagnose")
+COMMANDS = ("run", "check", "explain", "functions", "demo", "record", "diagnose", "bugreport")
 LOG = logging.getLogger(__name__)
 
 
