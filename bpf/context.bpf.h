@@ -138,8 +138,8 @@ INLINE void context_destroyed(struct process *process, struct thread *thread)
 {
 	__u32 number = (__u32)thread->open_second, top, place;
 
-	context_gone(process, CONTEXT_PLAIN, thread->open_pointer, thread->open_second);
 	context_top(process, thread, &top, &place);
+	context_gone(process, CONTEXT_PLAIN, thread->open_pointer, thread->open_second);
 	if (number && top == number)
 		context_pop(thread);
 }

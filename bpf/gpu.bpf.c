@@ -489,7 +489,7 @@ INLINE int call_begins(struct registers *ctx)
 	}
 	struct process *process = process_of(thread);
 
-	if (UNLIKELY(!process || (process->flags & PROCESS_UNTRACED)))
+	if (UNLIKELY(!process || (process->agent_flags & PROCESS_UNTRACED)))
 		return SKIP_RETURN;
 	thread->hits += 1;
 	if (UNLIKELY(thread->open_sp)) {

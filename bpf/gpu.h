@@ -370,6 +370,7 @@ struct process {
 	__u32 flags;
 	__u32 threads; /* live thread rows */
 	__u32 next_context;
+	__u32 agent_flags;	  /* as flags, but written by the agent alone */
 	__u32 context_generation; /* raised when a context is made, gone, or learned of */
 	__u32 contexts_live;
 	__u32 sole_context; /* the only live context there is; 0: none, or several */

@@ -69,7 +69,7 @@ INLINE void context_top(struct process *process, struct thread *thread, __u32 *c
 		*place = top->place;
 	}
 	if (*place == PLACE_UNKNOWN && process->sole_context &&
-	    !(process->flags & PROCESS_SEEN_LATE)) {
+	    !((process->flags | process->agent_flags) & PROCESS_SEEN_LATE)) {
 		*context = process->sole_context;
 		*place = process->sole_place;
 	}

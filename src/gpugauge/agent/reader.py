@@ -28,7 +28,7 @@ class Reader:
         self._slot_bytes = layout.size("process") + 7 & ~7
         self._number_at = layout.offset("process", "number")
         self._issue_at = layout.offset("process", "issue_ns") + Slot.LAUNCH * 8
-        self._flags_at = layout.offset("process", "flags")
+        self._flags_at = layout.offset("process", "agent_flags")
         self._limits = b""
         self._losses = loaded.maps["losses"].memory()
         self._losses_bytes = layout.size("losses")
@@ -62,11 +62,13 @@ class Reader:
         """Tell the programs what a launch of a process costs."""
         _U64.pack_into(self._slots, slot * self._slot_bytes + self._issue_at, issue_ns)
 
+    def set_seen_late(self, slot: int) -> None:
+        """Tell the programs that contexts of a process may be unseen."""
+        self._set_flag(slot, abi.PROCESS_SEEN_LATE)
+
     def set_untraced(self, slot: int) -> None:
         """Have the calls of a process not counted from now on: it opted out."""
-        at = slot * self._slot_bytes + self._flags_at
-        (flags,) = _U32.unpack_from(self._slots, at)
-        _U32.pack_into(self._slots, at, flags | abi.PROCESS_UNTRACED)
+        self._set_flag(slot, abi.PROCESS_UNTRACED)
 
     def set_size_limits(self, device_bytes: int, host_bytes: int) -> None:
         """Say what no size can exceed; 0: not known.
@@ -118,6 +120,12 @@ class Reader:
         self._words.release()
         self._slots.release()
         self._losses.release()
+
+    def _set_flag(self, slot: int, flag: int) -> None:
+        """Set a flag among those that only the agent writes: the programs change the others."""
+        at = slot * self._slot_bytes + self._flags_at
+        (flags,) = _U32.unpack_from(self._slots, at)
+        _U32.pack_into(self._slots, at, flags | flag)
 
     def _used_slots(self) -> list[int]:
         step = self._slot_bytes // 4
