@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.gpu import counts, signals
+from tests.gpu import counts, overhead, signals
 from tests.gpu.agent import AgentProcess
 from tests.gpu.rows import Row
 
@@ -25,6 +25,7 @@ Part = Callable[[AgentProcess], Iterable[Row]]
 PARTS: dict[str, tuple[Part, ...]] = {
     "driver": (counts.driver_rows, counts.probe_rows),
     "counts": (counts.driver_rows, counts.torch_rows, counts.other_rows, counts.probe_rows),
+    "overhead": (overhead.overhead_rows,),
     "signals": (
         signals.queue_rows,
         signals.idle_rows,
@@ -52,7 +53,7 @@ def main() -> int:
     """Run the parts and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--parts", default="counts,signals")
+    parser.add_argument("--parts", default="counts,signals,overhead")
     parser.add_argument("--attach-mode", default="auto")
     given, flags = parser.parse_known_args()
     given.out.mkdir(parents=True, exist_ok=True)
