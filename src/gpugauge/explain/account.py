@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.facts import looked_at, pod_devices
 from gpugauge.explain.report import ContextLine, DeviceMemory, FamilyMemory, MemoryAccount
 from gpugauge.model.abi import Family
-from gpugauge.model.process import Process, ProcessDevice
+from gpugauge.model.process import Memory, Process, ProcessDevice
 from gpugauge.model.workload import Scope
+from gpugauge.units import MIB, bytes_text
 
 _HOST = (Family.HOST, Family.HOST_REGISTERED)
-_EXACT = (Family.DEVICE, Family.ARRAY)
-"""Families whose single requests are not kept: their rounding cannot be told from the rest."""
+CHUNK_BYTES = 2 * MIB
+"""The driver hands out device memory in chunks of this size; small allocations share one.
+Measured on driver 580 (docs/validation.md)."""
+_CHUNKED = (Family.DEVICE, Family.MANAGED, Family.ARRAY)
+"""Of the others, `virtual` is asked for in whole chunks, and `pool` grows by its own rules."""
 
 
 def _pod(process: Process) -> str:
@@ -42,9 +48,10 @@ def account(process: Process, device: ProcessDevice) -> MemoryAccount:
     known = device.memory is not None
     requested = sum(one.requested_bytes for one in on_device) if known else None
     held, context = device.memory_held_bytes, device.context_bytes
+    rounding = rounding_bytes(device.memory or {}) if known else None
     rest = None
     if held is not None and requested is not None and context is not None:
-        rest = held - requested - context
+        rest = held - requested - context - (rounding or 0)
     return MemoryAccount(
         pid=process.pid,
         command=process.comm,
@@ -55,9 +62,31 @@ def account(process: Process, device: ProcessDevice) -> MemoryAccount:
         peak_bytes=sum(one.peak_bytes for one in on_device) if known else None,
         held_bytes=held,
         context_bytes=context,
+        rounding_bytes=rounding,
         rest_bytes=rest,
         notes=tuple(_notes(device)),
     )
+
+
+def rounding_bytes(memory: Mapping[Family, Memory]) -> int | None:
+    """Return what rounding up to chunks adds to the live allocations.
+
+    None where a family has several: only their sum is kept, not each one's size.
+    """
+    total = 0
+    for family in _CHUNKED:
+        one = memory.get(family, Memory())
+        live = one.allocations - one.frees
+        if live > 1:
+            return None
+        if live == 1:
+            total += -one.requested_bytes % CHUNK_BYTES
+    return total
+
+
+def _at_least(memory: Mapping[Family, Memory]) -> int:
+    """Return what rounding adds at least: that of all live allocations as if they were one."""
+    return sum(-memory[f].requested_bytes % CHUNK_BYTES for f in _CHUNKED if f in memory)
 
 
 def _notes(device: ProcessDevice) -> list[str]:
@@ -73,8 +102,10 @@ def _notes(device: ProcessDevice) -> list[str]:
     managed = (device.memory or {}).get(Family.MANAGED)
     if managed and managed.requested_bytes:
         notes.append("managed memory is held only where it is resident")
-    if (device.memory or {}).keys() & set(_EXACT) and device.context_bytes is not None:
-        notes.append("rest: chunks of 2 MiB, the driver's pool, workspaces of libraries")
+    if device.memory is not None and rounding_bytes(device.memory) is None:
+        least = _at_least(device.memory)
+        more = f", {bytes_text(least)} or more" if least else ""
+        notes.append(f"rounding to chunks of 2 MiB is in the rest{more}")
     return notes
 
 

@@ -85,9 +85,10 @@ class MemoryAccount:
     held_bytes: int | None = None
     context_bytes: int | None = None
     rounding_bytes: int | None = None
-    """None: the sizes of single allocations are not kept, so part of the rest."""
+    """Added to requests by chunks of 2 MiB; None: part of the rest, as single sizes are not
+    kept where a family has several allocations."""
     rest_bytes: int | None = None
-    """Driver pool, library workspaces, fragments of chunks; negative where managed memory is
+    """held - requested - context - rounding: driver pool, library workspaces; negative where managed memory is
     requested and not resident."""
     notes: tuple[str, ...] = ()
     dead: bool = False

@@ -49,8 +49,7 @@ def _step(step: Step, *, after_break: bool) -> Iterator[str]:
     shown = [one for one in step.answers if one.verdict is step.verdict]
     if step.verdict is Verdict.OK:
         seen = "; ".join(one.seen for one in shown)
-        lines = _wrapped(seen)
-        yield from _head(step.layer, step.verdict, lines[:_OK_LINES], rail)
+        yield from _head(step.layer, step.verdict, _wrapped(seen, _OK_LINES), rail)
         return
     if step.verdict is Verdict.NOT_SEEN:
         # What was not seen is told once; what was seen beside it follows.
@@ -60,7 +59,7 @@ def _step(step: Step, *, after_break: bool) -> Iterator[str]:
         yield from _head(step.layer, step.verdict, lines, rail)
         good = [one.seen for one in step.answers if one.verdict is Verdict.OK]
         if good:
-            for line in _wrapped("ok: " + "; ".join(good))[:_OK_LINES]:
+            for line in _wrapped("ok: " + "; ".join(good), _OK_LINES):
                 yield f"  {rail}{'':{_HEAD - 3}}{line}"
         return
     for number, one in enumerate(shown):
@@ -94,5 +93,8 @@ def _told(rail: str, word: str, told: str) -> Iterator[str]:
         yield f"  {rail}   {word if not number else '':<10} {line}"
 
 
-def _wrapped(told: str) -> list[str]:
-    return textwrap.wrap(told, WIDTH - _HEAD, break_on_hyphens=False) or [""]
+def _wrapped(told: str, lines: int | None = None) -> list[str]:
+    wrapped = textwrap.wrap(
+        told, WIDTH - _HEAD, break_on_hyphens=False, max_lines=lines, placeholder=" ..."
+    )
+    return wrapped or [""]

@@ -64,7 +64,7 @@ def _conclusion(evidence: Evidence, steps: tuple[Step, ...], broken: Step | None
         answer = first(broken, Verdict.BROKEN)
         guess = "probably at " if answer.guess else "at "
         what = "The request stops " if evidence.pod_wanted else "The node fails "
-        return f"{what}{guess}{broken.layer}: {answer.seen}."
+        return f"{what}{guess}{broken.layer}: {answer.seen.rstrip('.')}."
     if evidence.pod is not None and not asks(evidence.pod):
         warned = [one for one in steps if one.verdict is Verdict.WARNING]
         more = f" But: {first(warned[0], Verdict.WARNING).seen}." if warned else ""

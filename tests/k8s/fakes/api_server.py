@@ -186,6 +186,7 @@ class FakeApiServer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a client waits 40 ms for the body of each answer
     fake: FakeApiServer
     _drip = False
 

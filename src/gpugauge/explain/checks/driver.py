@@ -43,7 +43,7 @@ def loaded(e: Evidence) -> Iterator[Answer]:
     """Linux has the NVIDIA driver loaded."""
     facts = _driver(e)
     if facts.loaded_version:
-        yield ok(f"Linux has {facts.loaded_version} loaded")
+        yield ok(f"{facts.loaded_version} loaded")
         return
     if e.simulated:
         raise NotSeenError("the driver is simulated")
@@ -81,7 +81,7 @@ def versions(e: Evidence) -> Iterator[Answer]:
             case=26,
         )
     elif facts.loaded_version and same:
-        yield ok(f"driver and libcuda are both {facts.loaded_version}")
+        yield ok("libcuda of the same version")
     elif facts.loaded_version and facts.library_versions == ():
         yield warning(
             "no libcuda of the host was found where it usually lies",
@@ -113,7 +113,7 @@ def device_files_of_node(e: Evidence) -> Iterator[Answer]:
     elif majors is not None and uvm.major != majors["nvidia-uvm"]:
         proof = f"/dev/nvidia-uvm has major {uvm.major}, Linux uses {majors['nvidia-uvm']}"
     else:
-        yield ok("/dev/nvidiactl and /dev/nvidia-uvm are there")
+        yield ok("device files there")
         return
     yield broken(
         f"{proof}: CUDA answers 100 or 999 though nvidia-smi works",
@@ -156,7 +156,7 @@ def nvml(e: Evidence) -> Iterator[Answer]:
             case=37,
         )
         return
-    yield ok(f"NVML lists {len(inventory.devices)} devices, driver {inventory.driver_version}")
+    yield ok(f"NVML lists {len(inventory.devices)} devices")
 
 
 @check(Layer.DRIVER, 41, node=True)

@@ -17,7 +17,6 @@ from gpugauge.explain.facts import (
 from gpugauge.explain.report import Answer, Layer
 
 MIXED_PROFILES = "more than one MIG device type"
-_OPERATOR_WAITS = ("Pending",)
 
 
 def on_a_node(e: Evidence) -> None:
@@ -36,7 +35,7 @@ def capacity(e: Evidence) -> Iterator[Answer]:
         return
     node = need(e.node, e, "node")
     if any(gpus(node.capacity).values()):
-        yield ok(f"node {node.name} has capacity {counts_text(gpus(node.capacity))}")
+        yield ok(f"capacity {counts_text(gpus(node.capacity))}")
         return
     pods = [p for p in e.node_pods or () if is_plugin(p)]
     expected = "nvidia.com/gpu in the node's capacity"
@@ -100,7 +99,7 @@ def health(e: Evidence) -> Iterator[Answer]:
                 case=14,
             )
         elif count:
-            yield ok(f"all {count} {resource} are healthy")
+            yield ok(f"{now} allocatable")
 
 
 @check(Layer.PLUGIN, 13, node=True)
@@ -155,7 +154,7 @@ def operator(e: Evidence) -> Iterator[Answer]:
                 f"kubectl -n {one.namespace} logs {one.name} -c {crashes[0].name} --previous",
                 case=47,
             )
-        elif waits and one.phase in _OPERATOR_WAITS:
+        elif waits and one.phase == "Pending":
             have = ", ".join(validations or ()) or "none"
             yield broken(
                 f"{one.namespace}/{one.name} waits in init container {waits[0].name}; "

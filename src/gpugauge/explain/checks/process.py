@@ -146,7 +146,7 @@ def memory(e: Evidence) -> Iterator[Answer]:
             + (f" of {bytes_text(total)}" if total else "")
             + f", it holds {bytes_text(own)}",
             "memory limits between those who share a device: MIG, or MPS with limits",
-            "gpugauge explain --node; fewer replicas a device",
+            "sudo gpugauge explain --node; MIG, MPS limits, or fewer replicas a device",
             case=21,
         )
         return

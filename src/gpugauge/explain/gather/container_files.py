@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
 
@@ -45,7 +44,7 @@ def container_seen(
     root = f"{base}/root"
 
     def look() -> ContainerSeen:
-        total, used = _shm(f"{root}/dev/shm")  # noqa: S108
+        total, used = _shm(f"{root}/dev/shm", places)  # noqa: S108
         return ContainerSeen(
             name=name,
             pids=tuple(sorted(pids))[:PROCESSES_LIMIT],
@@ -114,9 +113,9 @@ def _libraries(root: str) -> tuple[str, ...] | None:
     return tuple(found[:16])
 
 
-def _shm(path: str) -> tuple[int | None, int | None]:
+def _shm(path: str, places: Places) -> tuple[int | None, int | None]:
     try:
-        status = os.statvfs(path)
+        status = places.statvfs(path)
     except OSError:
         return None, None
     total = status.f_blocks * status.f_frsize

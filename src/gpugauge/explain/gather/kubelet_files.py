@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpugauge.attribution.podresources import SOCKET_BELOW_KUBELET
 from gpugauge.attribution.request_path_kubelet import CHECKPOINT_LIMIT_BYTES, checkpoint
-from gpugauge.errors import GpugaugeError
+from gpugauge.errors import GpugaugeError, UnavailableError
 from gpugauge.explain.evidence import KubeletFacts
 from gpugauge.explain.gather.places import Places, folder, read
 
@@ -15,8 +15,14 @@ CHECKPOINT = "kubelet_internal_checkpoint"
 
 
 def kubelet_facts(places: Places) -> KubeletFacts:
-    """Return what the kubelet's folder shows; the checkpoint only where it can be read."""
+    """Return what the kubelet's folder shows; the checkpoint only where it can be read.
+
+    Raises:
+        UnavailableError: there is no such folder: no kubelet, or another root.
+    """
     base = places.kubelet
+    if folder(base) is None and not places.host(base):
+        raise UnavailableError(f"there is no {base}: no kubelet here, or one with another root")
     names = folder(f"{base}/{PLUGINS}")
     if names is None:  # only the socket's folder is mounted in the agent's container
         base = places.host(places.kubelet) or base

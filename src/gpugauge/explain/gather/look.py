@@ -65,7 +65,7 @@ def look(wanted: str, sources: Sources) -> Evidence:
     here = sources.node_name or platform.node()
     target = _ask_api(found, sources, wanted, here)
     if not target and sources.local and found.missing.get("pod", GONE) != GONE:
-        target = here  # the API server keeps silent: this node may still know the pod
+        target = _known_here(found, sources, wanted, here)
     if not wanted or (target == here and sources.local):
         _read_node(found, sources, wanted)
     elif wanted and not target:
@@ -106,13 +106,25 @@ def _ask_api(found: Found, sources: Sources, wanted: str, here: str) -> str:
         server.close()
 
 
+def _known_here(found: Found, sources: Sources, wanted: str, here: str) -> str:
+    """Return this node where its kubelet lists the pod that the API server would not show."""
+    client = KubeletQuestions(sources.places.kubelet)
+    try:
+        listed = client.given()
+    except GpugaugeError:
+        return ""
+    finally:
+        client.close()
+    return here if any(f"{one.namespace}/{one.pod}" == wanted for one in listed) else ""
+
+
 def _read_node(found: Found, sources: Sources, wanted: str) -> None:
     places = sources.places
-    found.values["kubelet"] = kubelet_facts(places)
+    found.take("kubelet", lambda: kubelet_facts(places))
     _ask_kubelet(found, places)
     found.values["toolkit"] = toolkit_facts(places)
     found.values["driver"] = driver_facts(places, sources.driver_roots)
-    found.take("log", lambda: read_log(places.host("/dev/kmsg") or "/dev/kmsg"))
+    found.take("log", lambda: read_log(f"{places.host('/dev')}/kmsg", places.boot_unix_ns))
     inventory = None
     if sources.inventory is None:
         found.lacks("NVML was not asked", "inventory")

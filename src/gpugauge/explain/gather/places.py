@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,9 @@ class Places:
     sys: str = "/sys"
     kubelet: str = "/var/lib/kubelet"
     """Where the kubelet's folder is for this process."""
+    boot_unix_ns: int | None = None
+    """When the Linux log's clock was 0; None: from the clocks of this machine."""
+    statvfs: Callable[[str], os.statvfs_result] = os.statvfs
 
     def host(self, path: str) -> str:
         """Return a path of the host, its links followed inside the host's root; "" for none."""
