@@ -34,6 +34,8 @@ class Processes:
 
     def update(self, raw: RawTick, facts: Facts, open_at: Collection[tuple[int, int]] = ()) -> None:
         """Take in one tick; `open_at` are (process number, place) where calls are open now."""
+        self._slots.turn()
+        self.reading.turn()
         self.counts.update(raw.process_counts, raw.thread_counts)
         self.identities.update(raw.devices, raw.contexts, facts.inventory)
         for index, data in raw.slots.items():

@@ -10,6 +10,7 @@ from gpugauge.model import abi
 from gpugauge.model.abi import Cause, Slot
 from gpugauge.model.process import Histogram, Operation
 from gpugauge.state.lanes import LANE_BYTES
+from gpugauge.state.memo import Memo
 
 SLOTS = tuple(Slot)
 CAUSES = tuple(Cause)
@@ -37,8 +38,18 @@ class CountsReading:
         self._work_calls = tuple(
             self._slots + slot * self._slot_lanes + self._calls for slot in WORK_SLOTS
         )
+        self._slot_lanes_at = tuple(
+            (slot, at + self._calls, at + self._errors, at + self._bytes, at + self._duration)
+            for slot in SLOTS
+            for at in [self._slots + slot * self._slot_lanes]
+        )
+        self._operations = Memo(self._read_operations)
         self._blocked = lane("blocked_ns")
         self._histogram = lane("histogram")
+        self._blocked_end = self._blocked + len(CAUSES)
+        self._histogram_end = self._histogram + len(CAUSES) * abi.HISTOGRAM_BUCKETS
+        self._blocked_ns = Memo(self._read_blocked_ns)
+        self._histograms = Memo(self._read_histograms)
         self._issue_histogram = lane("issue_histogram")
         self._issue_sum = lane("issue_sum_ns")
         self._deep_launches = lane("deep_launches")
@@ -48,21 +59,24 @@ class CountsReading:
         self._launch_threads = lane("launch_threads")
         self.empty = (0,) * (layout.size("counts") // LANE_BYTES)
 
+    def turn(self) -> None:
+        """Begin a tick."""
+        self._operations.turn()
+        self._blocked_ns.turn()
+        self._histograms.turn()
+
     def operations(self, lanes: tuple[int, ...]) -> Mapping[Slot, Operation]:
         """Return the counters of every slot that was called."""
-        found: dict[Slot, Operation] = {}
-        at = self._slots
-        for slot in SLOTS:
-            calls = lanes[at + self._calls]
-            if calls:
-                found[slot] = Operation(
-                    calls=calls,
-                    errors=lanes[at + self._errors],
-                    bytes=lanes[at + self._bytes],
-                    duration_ns=lanes[at + self._duration],
-                )
-            at += self._slot_lanes
-        return MappingProxyType(found)
+        return self._operations(lanes)
+
+    def _read_operations(self, lanes: tuple[int, ...]) -> Mapping[Slot, Operation]:
+        return MappingProxyType(
+            {
+                slot: Operation(calls, lanes[errors], lanes[size], lanes[duration])
+                for slot, at, errors, size, duration in self._slot_lanes_at
+                if (calls := lanes[at])
+            }
+        )
 
     def calls(self, lanes: tuple[int, ...], slot: Slot) -> int:
         """Return the calls of one slot."""
@@ -79,19 +93,28 @@ class CountsReading:
 
     def blocked_ns(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, int]:
         """Return blocked time by cause; that of the launch queue is computed elsewhere."""
-        found = {cause: lanes[self._blocked + cause] for cause in CAUSES}
-        found[Cause.LAUNCH_QUEUE] += queue_ns
+        return self._blocked_ns((lanes[self._blocked : self._blocked_end], queue_ns))
+
+    @staticmethod
+    def _read_blocked_ns(given: tuple[tuple[int, ...], int]) -> Mapping[Cause, int]:
+        found = dict(zip(CAUSES, given[0], strict=True))
+        found[Cause.LAUNCH_QUEUE] += given[1]
         return MappingProxyType(found)
 
     def histograms(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, Histogram]:
         """Return durations of calls that waited, by cause."""
+        # The blocked times lie before the histograms.
+        return self._histograms((lanes[self._blocked : self._histogram_end], queue_ns))
+
+    def _read_histograms(self, given: tuple[tuple[int, ...], int]) -> Mapping[Cause, Histogram]:
+        lanes, queue_ns = given
         found: dict[Cause, Histogram] = {}
         size = abi.HISTOGRAM_BUCKETS
         for cause in CAUSES:
-            at = self._histogram + cause * size
+            at = self._histogram - self._blocked + cause * size
             counts = lanes[at : at + size]
             if any(counts):
-                sum_ns = lanes[self._blocked + cause]
+                sum_ns = lanes[cause]
                 if cause is Cause.LAUNCH_QUEUE:
                     sum_ns += queue_ns
                 found[cause] = Histogram(counts=counts, sum_ns=sum_ns)

@@ -8,6 +8,7 @@ from gpugauge.ebpf.layout import Layout
 from gpugauge.model import abi
 from gpugauge.model.abi import Family, Slot
 from gpugauge.model.process import Memory
+from gpugauge.state.memo import Memo
 from gpugauge.state.raw import Chunks
 
 OTHER_CODE = -1
@@ -16,6 +17,7 @@ _ERROR_KEY = struct.Struct("<IHHI")
 _COUNT = struct.Struct("<Q")
 _MEMORY_KEY = struct.Struct("<IHH")
 _MEMORY = struct.Struct("<7QII")
+_FAMILIES = tuple(Family(number) for number in range(abi.FAMILY_COUNT))
 
 
 class RequestedMemory:
@@ -26,6 +28,7 @@ class RequestedMemory:
             raise AssertionError("struct memory has changed: RequestedMemory must follow")
         self.untracked: set[tuple[int, int]] = set()
         """Where an allocation found no row: the sums are lower bounds."""
+        self._memo: Memo[bytes, tuple[int, Memory, int]] = Memo(_row)
         self.failed_bytes: dict[tuple[int, int], int] = {}
         """Size of the last allocation that failed."""
 
@@ -36,28 +39,42 @@ class RequestedMemory:
         """
         found: dict[tuple[int, int], dict[Family, Memory]] = {}
         self.untracked, self.failed_bytes = set(), {}
+        self._memo.turn()
+        size = _MEMORY.size
         for keys, values in memories:
-            rows = zip(_MEMORY_KEY.iter_unpack(keys), _MEMORY.iter_unpack(values), strict=True)
-            for (number, _context, family), row in rows:
-                requested, peak, allocations, frees, failures, failed, untracked, place, _ = row
+            for i, (number, _context, family) in enumerate(_MEMORY_KEY.iter_unpack(keys)):
                 if family >= abi.FAMILY_COUNT:
                     continue
+                place, memory, untracked = self._memo(values[i * size : (i + 1) * size])
                 key = (number, place)
                 families = found.setdefault(key, {})
-                old = families.get(Family(family), Memory())
-                families[Family(family)] = Memory(
-                    requested_bytes=old.requested_bytes + requested,
-                    peak_bytes=old.peak_bytes + peak,
-                    allocations=old.allocations + allocations,
-                    frees=old.frees + frees,
-                    failures=old.failures + failures,
-                    failed_bytes=failed or old.failed_bytes,
-                )
+                name = _FAMILIES[family]
+                old = families.get(name)
+                families[name] = memory if old is None else _sum(old, memory)
                 if untracked:
                     self.untracked.add(key)
-                if failures:
-                    self.failed_bytes[key] = failed
+                if memory.failures:
+                    self.failed_bytes[key] = memory.failed_bytes
         return found
+
+
+def _row(values: bytes) -> tuple[int, Memory, int]:
+    """Return place, memory and untracked allocations of a row."""
+    requested, peak, allocations, frees, failures, failed, untracked, place, _ = _MEMORY.unpack(
+        values
+    )
+    return place, Memory(requested, peak, allocations, frees, failures, failed), untracked
+
+
+def _sum(one: Memory, other: Memory) -> Memory:
+    return Memory(
+        requested_bytes=one.requested_bytes + other.requested_bytes,
+        peak_bytes=one.peak_bytes + other.peak_bytes,
+        allocations=one.allocations + other.allocations,
+        frees=one.frees + other.frees,
+        failures=one.failures + other.failures,
+        failed_bytes=other.failed_bytes or one.failed_bytes,
+    )
 
 
 def read_errors(

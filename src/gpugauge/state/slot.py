@@ -8,9 +8,25 @@ from dataclasses import dataclass
 from gpugauge.ebpf.layout import Layout
 from gpugauge.model import abi
 from gpugauge.model.abi import Slot
+from gpugauge.state.memo import Memo
 
 BLOCKED_DEPTH_BITS = 16
 BLOCKED_UNIT_LOG2 = 6
+_KINDS = {
+    "number": "I",
+    "tgid": "I",
+    "cgroup_id": "Q",
+    "first_call_ns": "Q",
+    "ended_ns": "Q",
+    "flags": "I",
+    "threads": "I",
+    "hits": "Q",
+    "blocked_word": "Q",
+    "blocked_until_ns": "Q",
+    "blocked_wall_ns": "Q",
+    "comm": f"{abi.LIMIT_COMM}s",
+}
+"""Members of struct process that are read, and their types (module struct)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +44,9 @@ class DeviceState:
         if self.stream == abi.STREAM_IDLE and self.drained_ns:
             return self.idle_ns + max(0, now_ns - self.drained_ns)
         return self.idle_ns
+
+
+UNUSED = DeviceState(0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +92,15 @@ class SlotReading:
         self.number_at = at("number")
         self.issue_at = at("issue_ns") + Slot.LAUNCH * 8
         self.flags_at = at("flags")
-        self._at = {
-            name: at(name)
-            for name in (
-                "number",
-                "tgid",
-                "cgroup_id",
-                "first_call_ns",
-                "ended_ns",
-                "flags",
-                "threads",
-                "hits",
-                "blocked_word",
-                "blocked_until_ns",
-                "blocked_wall_ns",
-                "comm",
-            )
-        }
+        # All members that are read, in the order they lie in, with one call.
+        wanted = sorted((at(name), name) for name in _KINDS)
+        self._names = tuple(name for _, name in wanted)
+        form, end = "<", 0
+        for offset, name in wanted:
+            form += f"{offset - end}x{_KINDS[name]}"
+            end = offset + struct.calcsize("<" + _KINDS[name])
+        self._members = struct.Struct(form)
+        self._memo: Memo[bytes, ProcessSlot] = Memo(self._read)
         self._places_at = at("places")
         size = layout.size("device_state")
         # state, ended, drained_ns, idle_ns, drained_ticket, contexts
@@ -97,37 +108,39 @@ class SlotReading:
         if self._places.size != size * abi.PLACE_COUNT:
             raise AssertionError("struct device_state has changed: SlotReading must follow")
 
+    def turn(self) -> None:
+        """Begin a tick."""
+        self._memo.turn()
+
     def read(self, data: bytes) -> ProcessSlot:
         """Return the slot in `data`."""
-        at = self._at
+        return self._memo(data)
 
-        def u32(name: str) -> int:
-            return int.from_bytes(data[at[name] : at[name] + 4], "little")
-
-        def u64(name: str) -> int:
-            return int.from_bytes(data[at[name] : at[name] + 8], "little")
-
+    def _read(self, data: bytes) -> ProcessSlot:
         words = self._places.unpack_from(data, self._places_at)
         places = tuple(
             DeviceState(
                 words[i] >> 32, words[i] & 0xFFFFFFFF, words[i + 2], words[i + 3], words[i + 5]
             )
+            if any(words[i : i + 6])
+            else UNUSED
             for i in range(0, len(words), 6)
         )
-        blocked = u64("blocked_word")
+        members = dict(zip(self._names, self._members.unpack_from(data), strict=True))
+        blocked = members["blocked_word"]
         return ProcessSlot(
-            number=u32("number"),
-            pid=u32("tgid"),
-            cgroup_id=u64("cgroup_id"),
-            first_call_ns=u64("first_call_ns"),
-            ended_ns=u64("ended_ns"),
-            flags=u32("flags"),
-            threads=u32("threads"),
-            hits=u64("hits"),
+            number=members["number"],
+            pid=members["tgid"],
+            cgroup_id=members["cgroup_id"],
+            first_call_ns=members["first_call_ns"],
+            ended_ns=members["ended_ns"],
+            flags=members["flags"],
+            threads=members["threads"],
+            hits=members["hits"],
             blocked_depth=blocked & ((1 << BLOCKED_DEPTH_BITS) - 1),
             blocked_start_ns=(blocked >> BLOCKED_DEPTH_BITS) << BLOCKED_UNIT_LOG2,
-            blocked_until_ns=u64("blocked_until_ns"),
-            blocked_wall_ns=u64("blocked_wall_ns"),
+            blocked_until_ns=members["blocked_until_ns"],
+            blocked_wall_ns=members["blocked_wall_ns"],
             places=places,
-            comm=data[at["comm"] : at["comm"] + abi.LIMIT_COMM].split(b"\0", 1)[0],
+            comm=members["comm"].split(b"\0", 1)[0],
         )

@@ -115,6 +115,9 @@ def process_view(
 
 def summed_memory(devices: Iterable[ProcessDevice]) -> Mapping[Family, Memory] | None:
     """Return requested memory of several processes; None when one of them is unknown."""
+    devices = tuple(devices)
+    if len(devices) == 1:
+        return devices[0].memory
     total: dict[Family, Memory] = {}
     for device in devices:
         if device.memory is None:
@@ -134,6 +137,9 @@ def summed_memory(devices: Iterable[ProcessDevice]) -> Mapping[Family, Memory] |
 
 def summed_open_calls(devices: Iterable[ProcessDevice]) -> Mapping[Cause, OpenCall]:
     """Return open calls of several processes."""
+    devices = tuple(devices)
+    if len(devices) == 1:
+        return devices[0].open_calls
     total: dict[Cause, OpenCall] = {}
     for device in devices:
         for cause, one in device.open_calls.items():

@@ -1,0 +1,91 @@
+"""Sums of rows, whatever changes between two reads: equal to adding all rows anew."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpugauge.agent.tracer import bpf_object
+from gpugauge.ebpf.layout import Layout
+from gpugauge.ebpf.object import BpfObject
+from gpugauge.state.counts import CountsTable
+from gpugauge.state.memo import Memo
+from gpugauge.state.raw import Chunks
+
+LAYOUT = Layout(BpfObject(bpf_object()).btf)
+ROW_BYTES = LAYOUT.size("counts_row")
+CHUNK_ROWS = 3
+
+rows = st.dictionaries(
+    st.integers(1, 9),  # thread
+    st.tuples(
+        st.integers(0, 3),  # process number; 0: not written yet
+        st.integers(0, 1),  # place
+        st.integers(0, 1 << 40),  # calls
+        st.sampled_from([0, 0, 0, 1]),  # merging
+    ),
+    max_size=9,
+)
+
+
+def chunks(table: dict[int, tuple[int, int, int, int]], order: list[int]) -> Chunks:
+    """Return the table as it is read from a map, in some order."""
+    names = sorted(table, key=lambda tid: order[tid])
+    parts = []
+    for start in range(0, len(names), CHUNK_ROWS):
+        keys, values = b"", b""
+        for tid in names[start : start + CHUNK_ROWS]:
+            number, place, calls, merging = table[tid]
+            keys += tid.to_bytes(4, "little") + place.to_bytes(4, "little")
+            row = bytearray(ROW_BYTES)
+            for path, value, size in (
+                ("process_number", number, 4),
+                ("merging", merging, 4),
+                ("counts.slots[0].calls", calls, 8),
+            ):
+                at = LAYOUT.offset("counts_row", path)
+                row[at : at + size] = value.to_bytes(size, "little")
+            values += bytes(row)
+        parts.append((keys, values))
+    return tuple(parts)
+
+
+def plain(table: dict[int, tuple[int, int, int, int]]) -> dict[tuple[int, int], int]:
+    """Return calls by (process number, place), added up row by row."""
+    found: dict[tuple[int, int], int] = {}
+    for number, place, calls, merging in table.values():
+        if number and not merging:
+            found[number, place] = found.get((number, place), 0) + calls
+    return found
+
+
+@given(st.lists(st.tuples(rows, rows, st.permutations(range(10))), min_size=1, max_size=5))
+def test_totals_are_the_highest_sums_so_far(reads) -> None:
+    counts = CountsTable(LAYOUT)
+    highest: dict[tuple[int, int], int] = {}
+    for processes, threads, order in reads:
+        counts.update(chunks(processes, order), chunks(threads, order))
+        sums = plain(processes)
+        for key, calls in plain(threads).items():
+            sums[key] = sums.get(key, 0) + calls
+        for key, calls in sums.items():
+            highest[key] = max(highest.get(key, 0), calls)
+        found = {key: counts.lanes.values(wide)[0] for key, wide in counts.totals.items()}
+        assert found == {key: calls for key, calls in highest.items() if key in found}
+        assert all(not calls for key, calls in highest.items() if key not in found)
+
+
+def test_a_memo_remembers_this_tick_and_the_last() -> None:
+    made: list[int] = []
+
+    def make(key: int) -> int:
+        made.append(key)
+        return -key
+
+    memo = Memo(make)
+    assert [memo(1), memo(2), memo(1)] == [-1, -2, -1]
+    memo.turn()
+    assert memo(1) == -1
+    memo.turn()
+    assert [memo(1), memo(2)] == [-1, -2]
+    assert made == [1, 2, 2]
