@@ -6,12 +6,14 @@ import logging
 
 from gpugauge.agent.agent import Agent
 from gpugauge.agent.bugreport import REPORT_PATH, ReportPage
+from gpugauge.agent.explain_page import ExplainPage
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
 from gpugauge.agent.switch import Switch
 from gpugauge.agent.watcher import Watcher
 from gpugauge.errors import EXIT_OK
+from gpugauge.explain import PATH as EXPLAIN_PATH
 from gpugauge.export.exposition import Exposition
 from gpugauge.export.http import Page, Server
 from gpugauge.export.pages import standard_pages
@@ -34,6 +36,7 @@ def run(settings: Settings) -> int:
         report = ReportPage(settings, exposition, lines)
         pages = standard_pages(exposition, settings)
         pages[REPORT_PATH] = Page(report)
+        pages[EXPLAIN_PATH] = Page(ExplainPage(settings, exposition))
         server = Server(settings.listen, pages)
         try:
             agent = Agent(settings)

@@ -28,7 +28,8 @@ from gpugauge.attribution.request_path import (
 from gpugauge.errors import ForeignDataError, UnavailableError
 
 LIMIT_BYTES = 16 << 20
-SECONDS = 10.0
+SECONDS = 5.0
+"""For one answer; after one that never came no more is asked."""
 ITEMS_LIMIT = 2_000
 RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, newest first: v1 since Kubernetes 1.34."""
@@ -49,6 +50,7 @@ class RequestPathReader:
     def __init__(self, server: ApiServer) -> None:
         """Take the connection; it stays the caller's to close."""
         self._server = server
+        self._silent = ""
 
     def pod(self, namespace: str, name: str) -> PodRequest:
         """Return a pod.
@@ -126,6 +128,8 @@ class RequestPathReader:
     def _get(
         self, what: str, verb: str, path: str, params: dict[str, str] | None = None
     ) -> bytearray:
+        if self._silent:
+            raise UnavailableError(self._silent)
         try:
             asked = {"limit": str(ITEMS_LIMIT), **(params or {})} if verb == "list" else {}
             return self._server.get(path, asked, limit_bytes=LIMIT_BYTES, seconds=SECONDS)
@@ -137,12 +141,17 @@ class RequestPathReader:
                     f"this account may not {verb} {what} (HTTP {error.status})"
                 ) from None
             raise UnavailableError(f"the API server answered HTTP {error.status}") from None
-        except (ForeignDataError, UnavailableError):
+        except ForeignDataError:
             raise
         except Exception as error:  # the transport's own errors: refused, reset, time-outs
-            raise UnavailableError(
-                f"the API server does not answer ({type(error).__name__})"
-            ) from None
+            sentence = f"the API server does not answer ({type(error).__name__})"
+            if type(error).__name__ in _NEVER or isinstance(error, UnavailableError):
+                self._silent = sentence
+            raise UnavailableError(sentence) from None
+
+
+_NEVER = ("ConnectError", "ConnectTimeout", "ReadTimeout", "PoolTimeout", "WriteTimeout")
+"""What the transport raises where nobody answers."""
 
 
 class _RuntimeClass(msgspec.Struct):

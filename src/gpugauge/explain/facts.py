@@ -66,6 +66,11 @@ def asking(evidence: Evidence) -> PodRequest:
     return pod
 
 
+def has_devices(evidence: Evidence) -> bool:
+    """Return whether the kubelet already gave the pod devices: what fails later spares it."""
+    return bool(evidence.pod_wanted and evidence.allocations is not None and given(evidence))
+
+
 def in_question(evidence: Evidence) -> None:
     """Go on where the node's own layers matter: for the node, or a pod with a GPU on it.
 

@@ -1,4 +1,4 @@
-"""The agent's page `/api/v1/explain?namespace=NAME&pod=NAME`, and `?` nothing for the node.
+"""The content of the agent's page about a pod, or about its node.
 
 It answers with the evidence and the report: who asks from elsewhere may know more of the
 API server than the agent is allowed to, joins both, and walks again.
@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, urlencode
 
 from gpugauge.codec.snapshot import from_plain, to_plain
 from gpugauge.errors import ForeignDataError, SettingError
+from gpugauge.explain import PATH
 from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.report import REPORT_VERSION, Report
 from gpugauge.explain.walk import walk
 
-PATH = "/api/v1/explain"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 API_SOURCES = (
     "pod",

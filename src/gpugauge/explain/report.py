@@ -88,8 +88,8 @@ class MemoryAccount:
     """Added to requests by chunks of 2 MiB; None: part of the rest, as single sizes are not
     kept where a family has several allocations."""
     rest_bytes: int | None = None
-    """held - requested - context - rounding: driver pool, library workspaces; negative where managed memory is
-    requested and not resident."""
+    """held - requested - context - rounding: driver pool, library workspaces; negative where
+    managed memory is requested and not resident."""
     notes: tuple[str, ...] = ()
     dead: bool = False
     """No such process lives: the memory is left over."""

@@ -10,6 +10,7 @@ from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.facts import (
     counts_text,
     gpus,
+    has_devices,
     in_question,
     is_plugin,
     uses_claims,
@@ -37,11 +38,12 @@ def capacity(e: Evidence) -> Iterator[Answer]:
     if any(gpus(node.capacity).values()):
         yield ok(f"capacity {counts_text(gpus(node.capacity))}")
         return
+    found = warning if has_devices(e) else broken
     pods = [p for p in e.node_pods or () if is_plugin(p)]
     expected = "nvidia.com/gpu in the node's capacity"
     if e.node_pods is None or not pods:
         unseen = f" ({e.why('node_pods')})" if e.node_pods is None else "; no plugin pod runs on it"
-        yield broken(
+        yield found(
             f"node {node.name} has no nvidia.com resource in its capacity{unseen}",
             expected,
             f"kubectl get pods -A --field-selector spec.nodeName={node.name} | grep nvidia",
@@ -56,7 +58,7 @@ def capacity(e: Evidence) -> Iterator[Answer]:
     default = e.toolkit is not None and e.toolkit.nvidia_default
     if not one.runtime_class and not default:
         proof += "; it has no runtimeClassName"
-    yield broken(
+    yield found(
         proof + (f"; it said: {last}" if last else ""),
         f"{expected}; the plugin must reach libnvidia-ml.so.1 (runtimeClassName: nvidia, or "
         "nvidia as the default runtime)",
@@ -128,7 +130,8 @@ def registered(e: Evidence) -> Iterator[Answer]:
     proof = "the kubelet can give no nvidia.com device"
     if sockets is not None:
         proof += f"; plugin sockets: {', '.join(sockets) or 'none'}"
-    yield broken(
+    found = warning if has_devices(e) else broken
+    yield found(
         proof,
         "a registered plugin: nvidia*.sock in device-plugins, and devices in the kubelet",
         "kubectl get pods -A -o wide | grep device-plugin; restart it after the kubelet",

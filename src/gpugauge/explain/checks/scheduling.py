@@ -13,6 +13,7 @@ from gpugauge.explain.facts import (
     asking,
     counts_text,
     gpus,
+    has_devices,
     keeps_away,
     taint_text,
     taken,
@@ -195,7 +196,8 @@ def room(e: Evidence) -> Iterator[Answer]:
         return
     node = need(e.node, e, "node")
     if node.ready is False:
-        yield broken(
+        found = warning if has_devices(e) else broken
+        yield found(
             f"node {node.name} is not ready",
             "a node that is ready",
             f"kubectl describe node {node.name}",

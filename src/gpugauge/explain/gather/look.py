@@ -65,7 +65,7 @@ def look(wanted: str, sources: Sources) -> Evidence:
     here = sources.node_name or platform.node()
     target = _ask_api(found, sources, wanted, here)
     if not target and sources.local and found.missing.get("pod", GONE) != GONE:
-        target = _known_here(found, sources, wanted, here)
+        target = _known_here(sources, wanted, here)
     if not wanted or (target == here and sources.local):
         _read_node(found, sources, wanted)
     elif wanted and not target:
@@ -106,7 +106,7 @@ def _ask_api(found: Found, sources: Sources, wanted: str, here: str) -> str:
         server.close()
 
 
-def _known_here(found: Found, sources: Sources, wanted: str, here: str) -> str:
+def _known_here(sources: Sources, wanted: str, here: str) -> str:
     """Return this node where its kubelet lists the pod that the API server would not show."""
     client = KubeletQuestions(sources.places.kubelet)
     try:
