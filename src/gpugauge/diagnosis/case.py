@@ -32,6 +32,10 @@ class Neighbour:
     now: Figures
 
 
+Peer = tuple[Owner, str, int, Figures]
+"""Owner, device, pid, figures."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Case:
     """One workload on one device at one moment."""
@@ -62,12 +66,14 @@ class Case:
     burst_seconds: float | None
     """How long such copies have gone on by now; None where there are none."""
     neighbours: Sequence[Neighbour]
-    peers: Sequence[tuple[Owner, str, int, Figures]]
-    """Others of the same workload, on any device here: owner, device, pid, figures."""
+    peers: Sequence[Peer]
+    """All of the same workload, on any device here, itself among them."""
     errors: Mapping[tuple[Slot, int], int]
     """Calls that failed within the last window, by slot and CUresult."""
     holders: Sequence[tuple[Owner, int, int, str]]
     """Others that hold memory on the device: owner, bytes, pid, command."""
+    given: Sequence[str]
+    """Devices that the kubelet gave to its pod."""
     claimed: bool
     """NVML does not list its processes on the device that they name."""
     now_seconds: float

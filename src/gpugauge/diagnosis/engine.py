@@ -31,6 +31,7 @@ from gpugauge.settings import Settings
 SECOND = 1_000_000_000
 TRIM_TICKS = 16
 NOTES = 100
+WORK = (c.LAUNCHES, c.GRAPH_NODES, c.GRAPHS_UNKNOWN)
 UNCOUNTED = (Loss.THREADS_FULL, Loss.COUNTS_FULL, Loss.PROCESSES_FULL, Loss.QUOTA)
 
 
@@ -106,7 +107,7 @@ class Engine:
         """Compute the window of a subject."""
         if subject.next_ns == 0:
             # Spread over ticks by a number that is different for each.
-            spread = len(self._subjects.all) % 16 / 16 * self._limits.evaluate_seconds
+            spread = subject.order % 16 / 16 * self._limits.evaluate_seconds
             subject.next_ns = now_ns + int(spread * SECOND)
         else:
             subject.next_ns = now_ns + int(self._limits.evaluate_seconds * SECOND)
@@ -117,10 +118,7 @@ class Engine:
             return
         host = self._subjects.host_window(subject.owner, self._limits.window_seconds)
         subject.now = figures(window, host)
-        recent = track.fine.window(self._limits.window_seconds / 2)
-        assert recent is not None  # noqa: S101 - the wider window has rows
-        work = recent[c.LAUNCHES] + recent[c.GRAPH_NODES] + recent[c.GRAPHS_UNKNOWN]
-        subject.recent_work_per_second = work / recent[c.SECONDS]
+        subject.recent_work_per_second = track.fine.rate(self._limits.window_seconds / 2, WORK)
 
     def _look(self, subject: Subject, scene: Scene) -> None:
         """Ask every rule about a subject."""

@@ -101,6 +101,17 @@ class Rows:
         result += block[len(block) - width + self._first_gauge :]
         return result
 
+    def rate(self, seconds: float, columns: Sequence[int]) -> float:
+        """Return the sum of some columns per second over the last rows; 0 where there is none."""
+        data, width = self._data, self._width
+        start, covered, total = len(data), 0.0, 0.0
+        while start > 0 and covered < seconds - 0.05 * seconds:
+            start -= width
+            covered += data[start]
+            for column in columns:
+                total += data[start + column]
+        return total / covered if covered else 0.0
+
     def newest_first(self) -> Iterator[Sequence[float]]:
         """Iterate over the rows, the newest first."""
         width = self._width

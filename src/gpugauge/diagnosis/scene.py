@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpugauge.diagnosis.case import Case, Neighbour
+from gpugauge.diagnosis.case import Case, Neighbour, Peer
 from gpugauge.diagnosis.subject import Subject
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.model.workload import Scope
@@ -10,6 +10,7 @@ from gpugauge.settings import Settings
 
 SECOND = 1_000_000_000
 UNOBSERVED_RATIO = 0.3
+PEERS_LIMIT = 128
 
 
 class Scene:
@@ -32,8 +33,17 @@ class Scene:
         self._incomplete = incomplete
         self._devices = {device.uuid: device for device in snapshot.devices}
         self._by_device: dict[str, list[Subject]] = {}
+        self._by_job: dict[tuple[object, ...], list[Subject]] = {}
         for subject in present:
             self._by_device.setdefault(subject.gpu_uuid, []).append(subject)
+            job = _job(subject)
+            if job is not None:
+                self._by_job.setdefault(job, []).append(subject)
+        self._peers_of: dict[tuple[object, ...], list[Peer]] = {}
+        self._given: dict[tuple[str, str], list[str]] = {}
+        for entitlement in snapshot.entitlements:
+            pod = (entitlement.owner.namespace, entitlement.owner.pod)
+            self._given.setdefault(pod, []).append(entitlement.gpu_uuid)
 
     def case(self, subject: Subject) -> Case:
         """Return what rules look at for one subject."""
@@ -53,15 +63,7 @@ class Scene:
         if now is not None and (now.unobserved_ratio or 0.0) > UNOBSERVED_RATIO:
             incomplete += ("a part of its time",)
         whose = subject.owner
-        peers = (
-            [
-                (s.owner, s.gpu_uuid, s.pid, s.now)
-                for s in self.present
-                if s is not subject and s.now is not None and _same_job(s, subject)
-            ]
-            if whose.workload or whose.scope is Scope.HOST
-            else []
-        )
+        peers = self._peers(subject)
         return Case(
             snapshot=snapshot,
             settings=self._settings.diagnosis,
@@ -93,11 +95,24 @@ class Scene:
             holders=[
                 (s.owner, s.of.memory_held_bytes or 0, s.pid, s.command) for s in here
             ],
+            given=self._given.get((whose.namespace, whose.pod), []),
             claimed=subject.claimed,
             now_seconds=max(window, subject.row_seconds),
             open_now=False,
             incomplete=incomplete,
         )  # fmt: skip
+
+    def _peers(self, subject: Subject) -> list[Peer]:
+        """Return all of its job, itself included, made once a tick."""
+        job = _job(subject)
+        if job is None:
+            return []
+        peers = self._peers_of.get(job)
+        if peers is None:
+            listed = self._by_job[job][:PEERS_LIMIT]
+            peers = [(s.owner, s.gpu_uuid, s.pid, s.now) for s in listed if s.now is not None]
+            self._peers_of[job] = peers
+        return peers
 
     def _is_starting(self, subject: Subject, now_ns: int) -> bool:
         """Whether its oldest process is young; without processes, whether it is newly seen."""
@@ -117,10 +132,11 @@ class Scene:
         return subject.first_ns != self._first_ns and now_ns - subject.first_ns < least
 
 
-def _same_job(one: Subject, other: Subject) -> bool:
-    a, b = one.owner, other.owner
-    if a.scope is not b.scope or one.gpu_uuid == other.gpu_uuid:
-        return False
-    if a.scope is Scope.HOST:
-        return bool(one.command) and one.command == other.command
-    return (a.namespace, a.workload, a.container) == (b.namespace, b.workload, b.container)
+def _job(subject: Subject) -> tuple[object, ...] | None:
+    """Return what the processes of one job have in common; None where nothing tells."""
+    owner = subject.owner
+    if owner.scope is Scope.HOST:
+        return (owner.scope, subject.command) if subject.command else None
+    if not owner.workload:
+        return None
+    return (owner.scope, owner.namespace, owner.workload, owner.container)

@@ -34,6 +34,8 @@ class Subject:
     first_ns: int
     of: Series | ProcessDevice
     totals: list[float]
+    order: int = 0
+    """Different for each, so that not all are looked at in one tick."""
     next_ns: int = 0
     seen_ns: int = 0
     last_work_ns: int = 0

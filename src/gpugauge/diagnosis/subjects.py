@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 from gpugauge.diagnosis import columns as c
 from gpugauge.diagnosis.baseline import Baseline
@@ -39,6 +40,7 @@ class Subjects:
         self._baselines: dict[tuple[object, ...], Baseline] = {}
         self._processes: dict[int, list[float]] = {}
         self.all: dict[Key, Subject] = {}
+        self._orders = count()
         self.gaps = 0
         """Times that snapshots could not be compared: gaps, restarts, clocks that jumped."""
         self.refused = 0
@@ -133,6 +135,7 @@ class Subjects:
             last_work_ns=now_ns,
             errors_before=of.errors,
             learned_ns=now_ns,
+            order=next(self._orders),
         )
         if self._is_new_born(processes):
             subject.totals, subject.errors_before = [0.0] * c.WIDTH, {}

@@ -19,16 +19,20 @@ def check(case: Case) -> Verdict:
     now, limits = case.now, case.settings
     if now is None or case.after_gap or case.starting:
         return LookAgain("processes that are past their start")
-    if not now.work_per_second or len(case.peers) < LEAST_PEERS:
+    if not now.work_per_second or len(case.peers) <= LEAST_PEERS:
         return FINE
+    roughly = median([peer[3].blocked_ratio for peer in case.peers])
+    if roughly - now.blocked_ratio < 0.5 * limits.rank_straggler_gap_ratio:
+        return FINE
+    others = [peer for peer in case.peers if peer[1] != case.gpu_uuid]
     peers = [
         peer
-        for peer in case.peers
+        for peer in others
         if _same(peer[3].work_per_second, now.work_per_second)
         and _same(peer[3].threads_per_launch, now.threads_per_launch)
         and _same(peer[3].htod_bytes_per_work, now.htod_bytes_per_work)
     ]
-    if len(peers) < LEAST_PEERS or len(peers) < 0.7 * len(case.peers):
+    if len(peers) < LEAST_PEERS or len(peers) < 0.7 * len(others):
         return FINE  # not in step, or stages of a pipeline that differ by design
     waits = sorted(peer[3].blocked_ratio for peer in peers)
     typical = median(waits)

@@ -21,11 +21,7 @@ def check(case: Case) -> Verdict:
     if case.claimed:
         return LookAgain("NVML's word that the process is on the device")
     parent = case.device.mig_parent_uuid if case.device is not None else ""
-    given = [
-        e.gpu_uuid
-        for e in snapshot.entitlements
-        if (e.owner.namespace, e.owner.pod) == (case.owner.namespace, case.owner.pod)
-    ]
+    given = case.given
     if case.gpu_uuid in given or (parent and parent in given) or UNKNOWN in given:
         return FINE
     instances = {d.uuid for d in snapshot.devices if d.mig_parent_uuid == case.gpu_uuid}
