@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import discovery, probe_cost
+from benchmarks import agent_cost, discovery, probe_cost, tick
 
-sys.exit(max(each([]) for each in (probe_cost.main, discovery.main)))
+sys.exit(max(each([]) for each in (probe_cost.main, discovery.main, tick.main, agent_cost.main)))
