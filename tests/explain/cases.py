@@ -192,7 +192,7 @@ def misspelt_resource(s: Stage) -> None:
     s.pending("0/3 nodes are available: 3 Insufficient nvidia.com/gpus.")
 
 
-@case(0, Layer.SCHEDULING, "is not ready", "describe node gpu-node-1")
+@case(0, Layer.SCHEDULING, "is not ready", "describe node gpu-node-1", verdict=Verdict.WARNING)
 def node_not_ready(s: Stage) -> None:
     the_node(s)["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
 
@@ -250,7 +250,7 @@ def evicted(s: Stage) -> None:
 
 
 @case(13, Layer.PLUGIN, "is Running, the node's capacity is 0; it has no runtimeClassName",
-      "logs nvidia-device-plugin-x")  # fmt: skip
+      "logs nvidia-device-plugin-x", wanted="")  # fmt: skip
 def plugin_without_nvml(s: Stage) -> None:
     s.node = objects.node(capacity={})
     s.others[0]["spec"].pop("runtimeClassName")
@@ -258,7 +258,7 @@ def plugin_without_nvml(s: Stage) -> None:
 
 
 @case(13, Layer.PLUGIN, "the kubelet can give no nvidia.com device; plugin sockets: none",
-      "device-plugin")  # fmt: skip
+      "device-plugin", wanted="")  # fmt: skip
 def plugin_not_registered(s: Stage) -> None:
     (s.kubelet.kubelet_path / "device-plugins/nvidia-gpu.sock").unlink()
     s.kubelet.allocatable = {}
@@ -443,11 +443,13 @@ def uvm_not_loaded(s: Stage) -> None:
     s.majors(**{"nvidia-frontend": 195})
     (s.root / "dev/nvidia-uvm").unlink()
     (s.main / "root/dev/nvidia-uvm").unlink()
+    s.processes = []
 
 
 @case(33, Layer.RUNTIME, f"has major 511, Linux uses {UVM_MAJOR}", "nvidia-modprobe -u")
 def uvm_of_an_old_number_inside(s: Stage) -> None:
     s.device_file(s.main / "root/dev/nvidia-uvm", 511, 0)
+    s.processes = []
 
 
 @case(34, Layer.RUNTIME, "asked for no GPU and sees 2 (NVIDIA_VISIBLE_DEVICES=all)",
@@ -524,7 +526,7 @@ def nouveau(s: Stage) -> None:
 def no_fabric_manager(s: Stage) -> None:
     for number in range(4):
         s.device_file(s.root / f"dev/nvidia-nvswitch{number}", 501, number)
-    s.processes = [s.traced(errors={(Slot.CONTEXT, 802): 3})]
+    s.processes = [s.traced(errors={(Slot.CONTEXT, 802): 3}, contexts=0, operations={})]
 
 
 @case(0, Layer.DRIVER, "the driver is not loaded", "modprobe nvidia", wanted="")
@@ -564,7 +566,7 @@ def neighbour_holds_the_memory(s: Stage) -> None:
     42, Layer.PROCESS, "exclusive_process and pid 23 has it; 5 CUDA calls answered 46", "-c DEFAULT"
 )
 def exclusive_mode(s: Stage) -> None:
-    s.processes = [s.traced(errors={(Slot.CONTEXT, 46): 5}, contexts=0)]
+    s.processes = [s.traced(errors={(Slot.CONTEXT, 46): 5}, contexts=0, operations={})]
     s.make_process(23, "train", "/system.slice/x.service")
     held = (DeviceProcess(23, 3 << 30),)
     s.devices[0] = device(GPU_A, compute_mode="exclusive_process", processes=held)

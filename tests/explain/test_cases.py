@@ -13,7 +13,7 @@ from tests.explain.cases import CASES, Case
 from tests.explain.stage import Stage
 
 GOLDEN = Path(__file__).parent / "golden"
-WRITE = "GPUGAUGE_WRITE_GOLDEN"
+WRITE = "EXPLAIN_WRITE_GOLDEN"
 """Set it to have the golden files written, then read them."""
 SECRET = "hunter2"
 

@@ -155,12 +155,9 @@ def tolerated(taint: Taint, tolerations: Iterable[Taint]) -> bool:
     if taint.effect == "PreferNoSchedule":
         return True
     return any(
-        (not t.key and t.operator == "Exists")
-        or (
-            t.key == taint.key
-            and t.effect in ("", taint.effect)
-            and (t.operator == "Exists" or t.value == taint.value)
-        )
+        t.effect in ("", taint.effect)
+        and (t.operator == "Exists" or (t.key == taint.key and t.value == taint.value))
+        and t.key in ("", taint.key)
         for t in tolerations
     )
 
