@@ -18,6 +18,8 @@ PHASES = 8
 """Kept a workload; the one not seen for longest goes first."""
 WINDOWS = 60
 """Kept a phase: the last ten minutes of it, and what is usual may drift slowly."""
+OFTEN, SELDOM = 12, 5
+"""Medians are made anew with each of the first windows, later with every fifth."""
 SAME_PHASE_RATIO = 1.35
 """Figures of one phase differ by at most this factor."""
 _SHAPE = (
@@ -41,12 +43,16 @@ class Phase:
     """Work per second that nine of ten windows reach."""
     others_high: float = 0.0
     """Others' busy share that nine of ten windows stay below."""
+    added: int = 0
     seen: int = 0
     """Number of the last window that belonged to it."""
 
     def add(self, window: Figures) -> None:
         """Learn a window."""
         self.windows.append(window)
+        self.added += 1
+        if len(self.windows) > OFTEN and self.added % SELDOM:
+            return  # one more of many does not move a median
         self.usual = medians(list(self.windows))
         self.work_low = _quantile([w.work_per_second for w in self.windows], 0)
         self.others_high = _quantile([w.others_busy_ratio for w in self.windows], -1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpugauge.diagnosis import columns as c
-from gpugauge.diagnosis.case import Case
+from gpugauge.diagnosis.calm import is_calm
 from gpugauge.diagnosis.figures import figures
 from gpugauge.diagnosis.history import History
 from gpugauge.diagnosis.hysteresis import RuleState
@@ -86,6 +86,7 @@ class Engine:
         due = [s for s in present if now_ns >= s.next_ns or s.next_ns - now_ns > 600 * SECOND]
         for subject in due:
             self._measure(subject, now_ns)
+        due = self._not_calm(due, present, now_ns)
         if due:
             scene = Scene(
                 snapshot,
@@ -102,6 +103,25 @@ class Engine:
         if self._ticks % TRIM_TICKS == 0:
             self._history.trim()
         return self.findings
+
+    def _not_calm(self, due: list[Subject], present: list[Subject], now_ns: int) -> list[Subject]:
+        """Return those that need a full look; the others only go on being learned."""
+        busy: dict[str, float] = {}
+        for subject in present if due else ():
+            if subject.now is not None:
+                device = subject.gpu_uuid
+                busy[device] = busy.get(device, 0.0) + subject.now.busy_ratio
+        looks = []
+        for subject in due:
+            now, looked = subject.now, subject.looked
+            if now is not None and looked is not None:
+                now.others_busy_ratio = max(0.0, busy[subject.gpu_uuid] - now.busy_ratio)
+                now.others_unseen = looked.others_unseen
+            if is_calm(subject, now_ns):
+                self._learn(subject, now_ns)
+            else:
+                looks.append(subject)
+        return looks
 
     def _measure(self, subject: Subject, now_ns: int) -> None:
         """Compute the window of a subject."""
@@ -140,17 +160,23 @@ class Engine:
                 state.since_unix_ns = snapshot.time_unix_ns - int(ago * SECOND)
             if isinstance(verdict, Suspicion) and state.is_open:
                 state.finding = make_finding(rule, verdict, case, subject, state)
-        self._learn(subject, case, now_ns)
+        quiet = not any(s.first_ns is not None or s.is_open for s in subject.states.values())
+        # Where something could not be compared yet, the next look may already tell.
+        subject.looked = subject.now if quiet and not case.why_not else None
+        subject.looked_ns, subject.looked_held = now_ns, subject.totals[c.HELD]
+        if quiet or not any(
+            s.suspects() or (s.is_open and s.harm) for s in subject.states.values()
+        ):
+            if not (case.starting or case.after_gap):
+                self._learn(subject, now_ns)
+        else:
+            subject.pending.clear()
+            subject.learned_ns = now_ns
 
-    def _learn(self, subject: Subject, case: Case, now_ns: int) -> None:
+    def _learn(self, subject: Subject, now_ns: int) -> None:
         """Keep a window, and learn those that have been harmless for long enough."""
         pending = subject.pending
-        if any(state.suspects() or (state.is_open and state.harm) for state in
-               subject.states.values()):  # fmt: skip
-            pending.clear()
-            subject.learned_ns = now_ns
-            return
-        if case.starting or case.after_gap or subject.now is None:
+        if subject.now is None:
             return
         if now_ns - subject.learned_ns >= self._limits.window_seconds * SECOND * 0.95:
             pending.append((now_ns, replace(subject.now)))

@@ -36,6 +36,12 @@ class Subject:
     totals: list[float]
     order: int = 0
     """Different for each, so that not all are looked at in one tick."""
+    row_ns: int = 0
+    """CLOCK_MONOTONIC of the totals."""
+    looked: Figures | None = None
+    """The window of the last full look, if no rule had anything to say and all could compare."""
+    looked_ns: int = 0
+    looked_held: float = 0.0
     next_ns: int = 0
     seen_ns: int = 0
     last_work_ns: int = 0
@@ -85,11 +91,11 @@ class Subject:
         Args:
             of: its totals.
             now_ns: CLOCK_MONOTONIC of the snapshot.
-            seconds: since the snapshot before; None where nothing may be compared with it.
+            seconds: since the totals before; None where nothing may be compared with them.
         """
         totals = c.totals(of)
         row = c.point(self.totals, totals, seconds) if seconds is not None else None
-        before, self.of, self.totals, self.seen_ns = self.totals, of, totals, now_ns
+        before, self.of, self.totals, self.row_ns = self.totals, of, totals, now_ns
         if row is None:
             if totals[c.LAUNCHES : c.ALLOCATIONS] != before[c.LAUNCHES : c.ALLOCATIONS]:
                 self.last_work_ns = now_ns  # at some time within the gap

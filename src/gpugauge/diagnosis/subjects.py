@@ -18,6 +18,10 @@ FORGET_SECONDS = 3600
 WHOLE = (Scope.POD, Scope.CONTAINER)
 LIMIT_BASELINES = 4096
 LIMIT_SUBJECTS = 4096
+ROWS_PER_TICK = 40
+"""Points taken a tick and kind: with more workloads each has one every second or third tick."""
+SPARSE_SECONDS = 2.0
+"""Snapshots that come more seldom are all taken whole."""
 HOST_STALE_SECONDS = 12.0
 """After so long without any change, an owner's CPU side has really stood still."""
 
@@ -38,9 +42,11 @@ class Subjects:
         self._hosts: dict[Owner, tuple[list[float], float]] = {}
         """Totals at the last reading, and the seconds since."""
         self._baselines: dict[tuple[object, ...], Baseline] = {}
-        self._processes: dict[int, list[float]] = {}
+        self._processes: dict[int, tuple[list[float], int]] = {}
         self.all: dict[Key, Subject] = {}
         self._orders = count()
+        self._tick = 0
+        self._hosts_seen: object = None
         self.gaps = 0
         """Times that snapshots could not be compared: gaps, restarts, clocks that jumped."""
         self.refused = 0
@@ -55,6 +61,9 @@ class Subjects:
             for device in process.devices:
                 on_device.setdefault((process.owner, device.gpu_uuid), []).append((process, device))
         models = {device.uuid: device.model for device in snapshot.devices}
+        self._tick += 1
+        # Counters are totals, so a busy node may take each workload's point a tick later.
+        stride = 1 + len(self.all) // ROWS_PER_TICK if (seconds or 0.0) < SPARSE_SECONDS else 1
         present = []
         for key, of, processes in _parts(snapshot, on_device):
             subject = self.all.get(key)
@@ -63,16 +72,21 @@ class Subjects:
                     self.refused += 1
                     continue
                 subject = self._new(key, of, snapshot, models, processes)
-                if subject.totals is not None and self._is_new_born(processes):
+                if self._is_new_born(processes):
                     subject.move(of, now_ns, seconds)
-                subject.seen_ns = now_ns
             else:
-                stale = self._before is None or subject.seen_ns != self._before.time_monotonic_ns
-                subject.move(of, now_ns, None if stale else seconds)
+                absent = self._before is None or subject.seen_ns != self._before.time_monotonic_ns
+                if absent or seconds is None:
+                    subject.move(of, now_ns, None)
+                elif (self._tick + subject.order) % stride == 0 or not _all_alive(processes):
+                    subject.move(of, now_ns, (now_ns - subject.row_ns) / SECOND)
+                else:
+                    subject.of = of
+            subject.seen_ns = now_ns
             subject.move_processes(processes, now_ns)
             present.append(subject)
         self._move_hosts(snapshot, seconds)
-        self._move_processes(snapshot, seconds)
+        self._move_processes(snapshot, seconds, stride)
         self._forget(now_ns)
         self._before = snapshot
         return present
@@ -135,6 +149,7 @@ class Subjects:
             last_work_ns=now_ns,
             errors_before=of.errors,
             learned_ns=now_ns,
+            row_ns=now_ns,
             order=next(self._orders),
         )
         if self._is_new_born(processes):
@@ -145,6 +160,11 @@ class Subjects:
         return subject
 
     def _move_hosts(self, snapshot: Snapshot, seconds: float | None) -> None:
+        if snapshot.hosts is self._hosts_seen and seconds is not None:
+            # The agent repeats what it read until it reads again.
+            self._hosts = {o: (t, waited + seconds) for o, (t, waited) in self._hosts.items()}
+            return
+        self._hosts_seen = snapshot.hosts
         hosts = {host.owner: host for host in snapshot.hosts}
         times = {time.owner: time for time in snapshot.times}
         totals = {o: c.host_totals(hosts.get(o), times.get(o)) for o in hosts.keys() | times.keys()}
@@ -168,21 +188,27 @@ class Subjects:
             self._history.forget(("host", owner))
         self._hosts = kept
 
-    def _move_processes(self, snapshot: Snapshot, seconds: float | None) -> None:
-        totals: dict[int, list[float]] = {}
+    def _move_processes(self, snapshot: Snapshot, seconds: float | None, stride: int) -> None:
+        if seconds is None:
+            self._processes.clear()
+        alive: set[int] = set()
+        now_ns = snapshot.time_monotonic_ns
         for process in snapshot.processes:
-            if process.alive:
-                totals[process.number] = now = c.process_totals(process)
-                before = self._processes.get(process.number)
-                if before is not None and seconds is not None:
-                    track = self._history.track(
-                        process.number, c.PROCESS_WIDTH, c.PROCESS_FIRST_GAUGE
-                    )
-                    if track is not None:
-                        track.add(c.process_point(before, now, seconds))
-        for number in self._processes.keys() - totals.keys():
+            number = process.number
+            if not process.alive:
+                continue
+            alive.add(number)
+            before = self._processes.get(number)
+            if before is not None and (self._tick + number) % stride:
+                continue
+            now = c.process_totals(process)
+            self._processes[number] = (now, now_ns)
+            track = self._history.track(number, c.PROCESS_WIDTH, c.PROCESS_FIRST_GAUGE)
+            if before is not None and track is not None:
+                track.add(c.process_point(before[0], now, (now_ns - before[1]) / SECOND))
+        for number in self._processes.keys() - alive:
+            del self._processes[number]
             self._history.forget(number)
-        self._processes = totals
 
     def _forget(self, now_ns: int) -> None:
         old = [k for k, s in self.all.items() if now_ns - s.seen_ns > FORGET_SECONDS * SECOND]
@@ -204,3 +230,7 @@ def _parts(
         if owner.scope not in WHOLE:
             for process, device in processes:
                 yield (owner, gpu_uuid, process.number), device, [(process, device)]
+
+
+def _all_alive(processes: list[tuple[Process, ProcessDevice]]) -> bool:
+    return all(process.alive for process, _ in processes)
