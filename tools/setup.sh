@@ -12,6 +12,8 @@ gcc:gcc:compiles the simulated driver
 libc6-dev:/usr/include/stdio.h:its headers
 clang:clang:compiles the BPF programs
 runc:runc:runs the containers of the tests
+bpftrace:bpftrace:probes the same functions beside gpugauge in a test
+gcc-multilib:/usr/lib32/crt1.o:builds a 32-bit program for a test
 openssl:openssl:makes the certificate of a test server
 util-linux:unshare:makes their mount name spaces
 iproute2:ip:shows who listens on a port
