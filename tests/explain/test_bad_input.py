@@ -94,7 +94,7 @@ def test_no_way_to_an_api_server(stage: Stage) -> None:
     assert report.broken == ""
     assert verdicts(report)[Layer.SPEC] is Verdict.NOT_SEEN
     assert verdicts(report)[Layer.DRIVER] is Verdict.OK
-    assert "No way to the API server was found" in report.conclusion
+    assert "no way to the API server was found" in report.conclusion
 
 
 @pytest.mark.parametrize("fault", [500, "reset", "malformed", "cut"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpugauge.explain.checks import CHECKS
 from gpugauge.explain.report import Verdict
 from gpugauge.explain.text import report_text
 from tests.explain.cases import CASES, Case
@@ -33,6 +34,10 @@ def test_a_failure_is_named_with_its_layer_proof_and_remedy(stage: Stage, case: 
     assert found[0].guess is case.guess
     assert case.step in found[0].next_step
     assert found[0].expected
+    declared = {(one.layer, one.name): one.cases for one in CHECKS}
+    for each in report.steps:
+        for answer in each.answers:
+            assert answer.case in (0, *declared.get((each.layer, answer.check), ()))
     if case.verdict is Verdict.BROKEN:
         assert report.broken == case.layer.value, text
         assert found[0].seen in report.conclusion

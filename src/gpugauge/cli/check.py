@@ -12,6 +12,7 @@ from gpugauge import settings
 from gpugauge.cli.check_driver import library_lines, nvml_lines
 from gpugauge.cli.check_line import Line, State
 from gpugauge.cli.check_linux import linux_lines
+from gpugauge.cli.check_node import node_lines
 from gpugauge.errors import EXIT_FOUND, EXIT_OK
 
 HELP = "Tell whether the agent can run here, what it would see, and what to do about the rest"
@@ -39,6 +40,7 @@ def lines(given: settings.Settings) -> Iterator[Line]:
     yield from linux_lines(given)
     yield from library_lines(given)
     yield from nvml_lines()
+    yield from node_lines(given)
 
 
 def show(checked: Iterable[Line], as_json: bool) -> int:

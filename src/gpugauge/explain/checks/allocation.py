@@ -46,7 +46,7 @@ def admission(e: Evidence) -> Iterator[Answer]:
         yield ok("admitted")
 
 
-@check(Layer.ALLOCATION, 11)
+@check(Layer.ALLOCATION, 6, 11)
 def devices(e: Evidence) -> Iterator[Answer]:
     """The kubelet's list has the devices that the pod asks for."""
     pod = asking(e)

@@ -27,7 +27,7 @@ def on_a_node(e: Evidence) -> None:
         need(None, e, "node")
 
 
-@check(Layer.PLUGIN, 13, node=True)
+@check(Layer.PLUGIN, 1, 6, 13, node=True)
 def capacity(e: Evidence) -> Iterator[Answer]:
     """The node has GPUs to give, by plugin or by DRA driver."""
     on_a_node(e)

@@ -65,7 +65,7 @@ def shared_memory(e: Evidence) -> Iterator[Answer]:
             )
 
 
-@check(Layer.PROCESS)
+@check(Layer.PROCESS, 34)
 def context(e: Evidence) -> Iterator[Answer]:
     """A process of the pod has opened a context, on a device that the pod was given."""
     asking(e)

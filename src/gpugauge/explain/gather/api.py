@@ -15,6 +15,12 @@ T = TypeVar("T")
 SOURCES = ("pod", "events", "node", "nodes", "node_pods", "claims", "slices", "daemon_sets")
 
 
+def reason(error: GpugaugeError) -> str:
+    """Return an error's sentence as the second half of one: `not seen, because ...`."""
+    text = error.sentence.rstrip(".")
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
 class Found:
     """Values by source, and why the others are missing."""
 
@@ -27,7 +33,7 @@ class Found:
         try:
             value = read()
         except GpugaugeError as error:
-            self.missing[source] = error.sentence.rstrip(".")
+            self.missing[source] = reason(error)
             return None
         self.values[source] = value
         return value
@@ -48,7 +54,7 @@ def gather_pod(found: Found, reader: RequestPathReader, wanted: str) -> str:
     except NotThereError:
         found.missing["pod"] = GONE
     except GpugaugeError as error:
-        found.missing["pod"] = error.sentence.rstrip(".")
+        found.missing["pod"] = reason(error)
     events = found.take("events", lambda: reader.events(namespace))
     if events is not None:
         found.values["events"] = tuple(
@@ -62,7 +68,7 @@ def gather_pod(found: Found, reader: RequestPathReader, wanted: str) -> str:
         except NotThereError:
             found.values["runtime_handler"] = ""
         except GpugaugeError as error:
-            found.missing["runtime_handler"] = error.sentence.rstrip(".")
+            found.missing["runtime_handler"] = reason(error)
     if pod.claims:
         found.take(
             "claims",
@@ -84,4 +90,4 @@ def gather_cluster(found: Found, reader: RequestPathReader, node: str) -> None:
 
 def no_api(found: Found, error: UnavailableError) -> None:
     """Note that there is no way to the API server."""
-    found.lacks(error.sentence.rstrip("."), *SOURCES, "runtime_handler")
+    found.lacks(reason(error), *SOURCES, "runtime_handler")

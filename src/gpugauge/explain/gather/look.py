@@ -15,7 +15,7 @@ from gpugauge.errors import GpugaugeError, UnavailableError
 from gpugauge.explain.checks.spec import GONE
 from gpugauge.explain.evidence import ContainerSeen, Evidence
 from gpugauge.explain.gather import api
-from gpugauge.explain.gather.api import Found
+from gpugauge.explain.gather.api import Found, reason
 from gpugauge.explain.gather.container_files import container_seen
 from gpugauge.explain.gather.driver_files import driver_facts
 from gpugauge.explain.gather.kubelet_files import kubelet_facts
@@ -163,7 +163,7 @@ def _look_into(found: Found, sources: Sources, table: ProcessTable, pod: PodRequ
             try:
                 seen.append(container_seen(container.name, alive, sources.places, hosts))
             except GpugaugeError as error:
-                found.missing["containers"] = error.sentence.rstrip(".")
+                found.missing["containers"] = reason(error)
     if seen or "containers" not in found.missing:
         found.values["containers"] = tuple(seen)
 
