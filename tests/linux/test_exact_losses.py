@@ -219,6 +219,11 @@ def test_a_free_of_nothing_is_no_loss(shared: Traced) -> None:
 def test_a_deep_context_stack(shared: Traced) -> None:
     """Eight are kept; what is beyond is on no known device, until it is popped again."""
     with Session(shared) as session:
+        # A second context, so that it is not the only one that a call can be in.
+        session.run(
+            "call('cuCtxCreate_v2', byref(c_void_p()), 0, 0)\n"
+            "call('cuCtxPopCurrent_v2', byref(c_void_p()))"
+        )
         text = "for _ in range(7): call('cuCtxPushCurrent_v2', driver.context)"
         assert grown(shared, session, text) == {}
         text = "for _ in range(3): call('cuCtxPushCurrent_v2', driver.context)"
@@ -231,7 +236,7 @@ def test_a_deep_context_stack(shared: Traced) -> None:
             for device in shared.process(session.pid).devices
             for contexts in [device.contexts]
         }
-        assert calls == {1: 2, 0: 1}
+        assert calls == {2: 2, 0: 1}
 
 
 def test_a_destroyed_context_leaves_the_stack(shared: Traced) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,22 +14,30 @@ from tests.linux.tracing import Session, traced
 OUT_OF_MEMORY = 2
 
 
+NO_CONTEXT = """
+import ctypes, os
+library = ctypes.CDLL(os.environ["GPUGAUGE_SIM_LIBRARY"])
+library.cuInit(0)
+for _ in range(3):
+    library.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0)
+print(os.getpid(), flush=True)
+input()
+"""
+
+
 def test_a_context_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     """It is on no device yet, and its error is the only sign of the trouble."""
-    with traced(tmp_path) as it, Session(it) as session:
+    with traced(tmp_path) as it:
         it.machine.control.fail("cuCtxCreate_v2", OUT_OF_MEMORY, calls=3)
-        text = "for _ in range(3): attempt('cuCtxCreate_v2', byref(c_void_p()), 0, 0)"
-        (pid,) = [session.pid]
-        with_own_thread = (
-            f"worker = threading.Thread(target=lambda: exec({text!r})); worker.start(); "
-            "worker.join()"
-        )
-        session.run(with_own_thread)
-        devices = {d.contexts: d for d in it.process(pid).devices}
-        assert devices[0].gpu_uuid == UNKNOWN
-        assert devices[0].errors == {(Slot.CONTEXT, OUT_OF_MEMORY): 3}
-        series = [each for each in it.tick().series if each.errors]
-        assert [each.errors for each in series] == [{(Slot.CONTEXT, OUT_OF_MEMORY): 3}]
+        command = [sys.executable, "-c", NO_CONTEXT]
+        with it.machine.start(command, stdin=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            device = it.device(int(child.stdout.readline()))
+            assert device.gpu_uuid == UNKNOWN
+            assert device.errors == {(Slot.CONTEXT, OUT_OF_MEMORY): 3}
+            (series,) = it.tick().series
+            assert series.errors == {(Slot.CONTEXT, OUT_OF_MEMORY): 3}
+            child.communicate("\n")
 
 
 def test_a_first_call_that_never_returns_is_seen(tmp_path: Path) -> None:
