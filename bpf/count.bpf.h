@@ -3,6 +3,7 @@
 #ifndef GPUGAUGE_COUNT_H
 #define GPUGAUGE_COUNT_H
 
+#include "args.bpf.h"
 #include "process.bpf.h"
 
 /* CUresult, cuda.h */
@@ -12,6 +13,9 @@
 #define ISSUE_DEFAULT_NS 10000
 /* A launch that is not the queue's fault, but took this many issue costs. */
 #define LAUNCH_OTHER_TIMES 10
+
+/* An open call that does not wait by nature is held to wait beyond this: state/opened.py. */
+#define OPEN_WAITS_NS 1000000
 
 #define COUNTS_LANES (sizeof(struct counts) / sizeof(__u64))
 
@@ -164,8 +168,46 @@ ONCE int counts_merge(__u32 slot, __u32 process_number, __u32 tid, __u32 place)
 	return 0;
 }
 
+INLINE __u32 cause_of(__u32 slot)
+{
+	if (slot == SLOT_SYNCHRONIZE)
+		return CAUSE_SYNCHRONIZE;
+	if (slot >= SLOT_COPY_HTOD && slot <= SLOT_SET)
+		return CAUSE_COPY;
+	if (slot == SLOT_ALLOCATE || slot == SLOT_FREE)
+		return CAUSE_ALLOCATION;
+	if (slot == SLOT_LAUNCH || slot == SLOT_GRAPH_LAUNCH)
+		return CAUSE_LAUNCH_QUEUE;
+	return CAUSE_COUNT;
+}
+
+/*
+ * A thread died in a call. It waited all that time, and no return will tell. The
+ * call is not counted, because it did not return; its wait is, as while it was
+ * open.
+ */
+INLINE void count_died_inside(struct process *process, struct thread *thread, __u32 tid,
+			      __u64 now_ns)
+{
+	__u64 entry_ns = thread->open_entry_ns, duration_ns = now_ns - entry_ns;
+	__u32 slot = thread->open_direction ?: COOKIE_FIELD(thread->open_cookie, SLOT);
+	bool blocks = COOKIE_FIELD(thread->open_cookie, BLOCKS);
+	__u32 place = thread->open_place, cause = cause_of(slot);
+	struct counts *counts;
+
+	if (cause >= CAUSE_COUNT || thread->open_flags & OPEN_CAPTURED ||
+	    (!blocks && duration_ns < OPEN_WAITS_NS))
+		return;
+	counts = counts_of(process, thread, tid, place < PLACE_COUNT ? place : PLACE_UNKNOWN);
+	if (counts)
+		count_blocked(counts, cause, duration_ns, duration_ns);
+	if (!blocks)
+		blocked_waited(process, entry_ns - process->first_call_ns,
+			       now_ns - process->first_call_ns);
+}
+
 /* A thread ended: its rows go to the process. */
-INLINE void thread_end(__u32 tid)
+INLINE void thread_end(__u32 tid, bool died)
 {
 	struct thread *thread = map_lookup(&threads, &tid);
 	struct process *process;
@@ -174,8 +216,13 @@ INLINE void thread_end(__u32 tid)
 		return;
 	process = process_of(thread);
 	if (process) {
-		if (thread->open_sp)
-			thread_abandon(process, thread, ktime_get_ns());
+		if (thread->open_sp) {
+			__u64 now_ns = ktime_get_ns();
+
+			if (died)
+				count_died_inside(process, thread, tid, now_ns);
+			thread_abandon(process, thread, now_ns);
+		}
 		for (__u32 place = 0; place < PLACE_COUNT; place++)
 			if (thread->places_used & (1u << place))
 				counts_merge(thread->process_slot, thread->process_number, tid,

@@ -644,7 +644,7 @@ int thread_exits(void *ctx)
 	__u64 id = get_current_pid_tgid();
 	__u32 tgid = id >> 32;
 
-	thread_end((__u32)id);
+	thread_end((__u32)id, true);
 	if (last_thread() || (!task_signal_offset && tgid == (__u32)id))
 		process_end(tgid, PROCESS_ENDED, EVENT_PROCESS_EXIT);
 	return 0;
@@ -659,7 +659,8 @@ struct exec_args {
 SEC("raw_tp/sched_process_exec")
 int process_execs(struct exec_args *ctx)
 {
-	thread_end((__u32)ctx->old_tid);
+	/* A thread that execs is in no call of the driver. */
+	thread_end((__u32)ctx->old_tid, false);
 	process_end(get_current_pid_tgid() >> 32, PROCESS_ENDED | PROCESS_EXECED,
 		    EVENT_PROCESS_EXEC);
 	return 0;

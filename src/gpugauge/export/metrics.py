@@ -97,7 +97,8 @@ METRICS: tuple[Metric, ...] = (
         "errs by a few points where the host and not the GPU is the limit. A thread "
         "that the CPU quota stops inside a launch looks blocked: compare "
         "`gpugauge_cpu_throttled_seconds_total`. Calls still open are in "
-        "`gpugauge_inflight_blocked_seconds`, not here.",
+        "`gpugauge_inflight_blocked_seconds`, not here; a call whose thread dies inside it is "
+        "added here at that moment, though no call is counted.",
     ),
     Metric(
         name="inflight_blocked_seconds",
