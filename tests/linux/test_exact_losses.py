@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -129,12 +130,24 @@ def test_a_full_table_of_processes_hands_the_slot_back(tmp_path: Path) -> None:
 
 
 def test_a_ring_that_nobody_reads(tmp_path: Path) -> None:
+    """A page holds about fifty events; a container gets eight a second, the rest is counted."""
+    text = (
+        "for _ in range(11):\n"
+        "    made = c_void_p(); call('cuCtxCreate_v2', byref(made), 0, 0)\n"
+        "    call('cuCtxDestroy_v2', made)"
+    )
     with traced(tmp_path, map_entries={"events": 4096}) as it, Session(it) as session:
-        session.run(
-            "for _ in range(61):\n"
-            "    made = c_void_p(); call('cuCtxCreate_v2', byref(made), 0, 0)\n"
-            "    call('cuCtxDestroy_v2', made)"
-        )
+        session.run(text)
+        lost = it.tick().agent.losses
+        assert lost[Loss.RING_LIMITED] > 0
+        assert lost[Loss.RING_FULL] == 0
+        seconds = 0
+        while not lost[Loss.RING_FULL]:
+            assert seconds < 30
+            time.sleep(1)
+            seconds += 1
+            session.run(text)
+            lost = it.tick().agent.losses
         assert it.losses().keys() == {Loss.RING_FULL}
         assert it.counted().calls == it.truth().calls
 
