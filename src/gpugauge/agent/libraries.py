@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from gpugauge.agent.checkpoints import OFF_SECONDS, concerned
 from gpugauge.agent.events import Checkpoint
@@ -27,7 +26,7 @@ from gpugauge.discovery.decision import Decision, HostLibrary, Inspect
 from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames
 from gpugauge.discovery.scan import ProcScanner
-from gpugauge.discovery.watch import Watch
+from gpugauge.discovery.watch import Watch, cgroup_number
 from gpugauge.ebpf.sideband import Sideband
 from gpugauge.errors import GpugaugeError
 from gpugauge.model.library import FileId, Library
@@ -41,15 +40,6 @@ POOL_THREADS = 16
 """Closing 200 links takes 9.8 s one by one and 1.1 s from 32 threads; 64 is the limit here."""
 FIRST_ATTACH_SECONDS = 5.0
 STOP_SECONDS = 2.0
-UNKNOWN_CGROUP = 0
-
-
-def cgroup_number(pid: int) -> int:
-    """Return a number that tells the cgroup of a process from others, or UNKNOWN_CGROUP."""
-    try:
-        return hash(Path(f"/proc/{pid}/cgroup").read_bytes()) or 1
-    except OSError:
-        return UNKNOWN_CGROUP
 
 
 class Libraries:
@@ -90,7 +80,6 @@ class Libraries:
         self._interrupted: set[int] = set()
         self._unprobed: Mapping[int, str] = {}
         self._file_of: Mapping[int, FileId] = {}
-        self.off = False
         self.scans = 0
         self.sideband_lost = 0
         self.sideband_error = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 from gpugauge.discovery.catalogue import Catalogue
 from gpugauge.discovery.decision import User
@@ -27,6 +28,15 @@ from gpugauge.model.sideband import (
 from gpugauge.units import NS_PER_SECOND
 
 FULL_SCAN_NS = 60 * NS_PER_SECOND
+UNKNOWN_CGROUP = 0
+
+
+def cgroup_number(pid: int) -> int:
+    """Return a number that tells the cgroup of a process from others, or UNKNOWN_CGROUP."""
+    try:
+        return hash(Path(f"/proc/{pid}/cgroup").read_bytes()) or 1
+    except OSError:
+        return UNKNOWN_CGROUP
 
 
 class Watch:
