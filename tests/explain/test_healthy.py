@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from gpugauge.explain.facts import given_uuids
 from gpugauge.explain.report import Layer, Verdict
 from gpugauge.explain.text import report_text
+from gpugauge.explain.walk import walk
 from gpugauge.model.device import DeviceProcess
 from tests.explain import objects
 from tests.explain.cases import MIG_A, claimed, mig, the_node, the_pod
@@ -184,3 +186,37 @@ def test_its_node_is_not_called_broken(stage: Stage, make: Make) -> None:
     report = stage.explain("")
     assert report.broken == "", report_text(report)
     assert not any(s.verdict is Verdict.NOT_SEEN for s in report.steps), report_text(report)
+
+
+@pytest.mark.parametrize(
+    ("device_id", "minors"),
+    [("nvidia0", True), ("nvidia0/vgpu2", True), (f"{GPU_A}::7", False), ("all", False)],
+)
+def test_ids_of_other_plugins_lead_to_the_device(
+    stage: Stage, device_id: str, minors: bool
+) -> None:
+    stage.kubelet.given = [Given("ml", "train-0", "main", {GPU: [device_id]})]
+    if minors:
+        told = f"Model: x\nGPU UUID: {GPU_A}\nDevice Minor: 0\n"
+        stage.write(stage.proc / "driver/nvidia/gpus/0000:01:00.0/information", told)
+    evidence = stage.evidence()
+    assert GPU_A in given_uuids(evidence)
+    assert walk(evidence).broken == ""
+
+
+def test_a_claim_leads_to_the_device_by_its_resource_slice(stage: Stage) -> None:
+    dra(stage)
+    stage.processes = []
+    evidence = stage.evidence()
+    assert given_uuids(evidence) == {GPU_A}
+    assert [one.gpu_uuid for one in walk(evidence).devices] == [GPU_A]
+
+
+def test_processes_of_other_devices_are_left_out(stage: Stage) -> None:
+    stage.processes.append(stage.traced(4713, "elsewhere-0", gpu_uuid=GPU_B))
+    stage.processes.append(stage.traced(4714, "neighbour-0"))
+    found = stage.evidence().processes
+    assert found is not None
+    assert {one.owner.pod for one in found} == {"train-0", "neighbour-0"}
+    everybody = stage.evidence("").processes
+    assert everybody is not None and len(everybody) == 3

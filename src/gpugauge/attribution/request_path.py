@@ -147,6 +147,8 @@ class SliceFacts:
     driver: str
     node: str
     devices: int
+    uuids: Mapping[str, str] = field(default_factory=dict)
+    """UUID by `pool/device`, as far as the driver tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import msgspec
 from gpugauge.attribution import request_path_json as js
 from gpugauge.attribution.names import clean
 from gpugauge.attribution.request_path import ClaimFacts, SliceFacts
+from gpugauge.attribution.resource_slices import decode_slice
 
 _LIMIT = 256
 
@@ -82,4 +83,6 @@ def claim(data: bytes | bytearray | msgspec.Raw) -> ClaimFacts:
 def resource_slice(data: msgspec.Raw) -> SliceFacts:
     """Return which driver offers how many devices where."""
     spec = js.decode(data, _Slice).spec or _SliceSpec()
-    return SliceFacts(clean(spec.driver), clean(spec.nodeName, 253), len(spec.devices or ()))
+    uuids = {name: uuid for (_driver, name), uuid in decode_slice(data)[1].items()}
+    devices = len(spec.devices or ())
+    return SliceFacts(clean(spec.driver), clean(spec.nodeName, 253), devices, uuids)

@@ -80,6 +80,8 @@ class DriverFacts:
     char_links: bool | None = None
     """/dev/char has links to NVIDIA's files."""
     pci: tuple[PciDevice, ...] | None = None
+    minors: Mapping[str, str] = field(default_factory=dict)
+    """UUID of a GPU by the N of its /dev/nvidiaN."""
     library_versions: tuple[str, ...] | None = None
     """Versions of the host's libcuda files."""
 

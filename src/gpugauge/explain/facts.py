@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpugauge.attribution.device_id import parse_device_id
+from gpugauge.attribution.device_id import parse_device_id, parse_dra_device
+from gpugauge.attribution.entitlement import DeviceNames
 from gpugauge.attribution.podresources import RESOURCES
 from gpugauge.attribution.request_path import ContainerRequest, NodeFacts, PodRequest, Taint
 from gpugauge.explain.check import NotSeenError, need
 from gpugauge.explain.evidence import ContainerSeen, Evidence
 from gpugauge.model.device import Device
 from gpugauge.model.process import Process
+from gpugauge.model.workload import UNKNOWN
 
 DRA_DRIVER = "gpu.nvidia.com"
 
@@ -112,6 +114,32 @@ def given(evidence: Evidence) -> tuple[str, ...]:
     )
 
 
+def given_uuids(evidence: Evidence) -> frozenset[str]:
+    """Return the UUIDs of the devices that the pod was given, as far as their ids tell.
+
+    Raises:
+        NotSeenError: the kubelet did not say.
+    """
+    listed = need(evidence.allocations, evidence, "allocations")
+    driver = evidence.driver
+    names = DeviceNames(
+        devices=evidence.inventory.devices if evidence.inventory else (),
+        minors={int(n): u for n, u in (driver.minors if driver else {}).items() if n.isdecimal()},
+        dra_uuids={
+            (s.driver, name): uuid for s in evidence.slices or () for name, uuid in s.uuids.items()
+        },
+    )
+    found: set[str] = set()
+    for one in listed:
+        if f"{one.namespace}/{one.pod}" != evidence.pod_wanted:
+            continue
+        known = names.dra_uuids.get((one.resource, one.device_id)) if one.claim else None
+        parse = parse_dra_device if one.claim else parse_device_id
+        name = one.device_id.rpartition("/")[2] if one.claim else one.device_id
+        found.update((known,) if known else names.uuids(parse(name)))
+    return frozenset(found - {UNKNOWN})
+
+
 def pod_devices(evidence: Evidence) -> tuple[Device, ...]:
     """Return the devices of NVML that the pod was given, or that its processes use."""
     inventory = evidence.inventory
@@ -119,7 +147,7 @@ def pod_devices(evidence: Evidence) -> tuple[Device, ...]:
         return ()
     uuids: set[str] = set()
     if evidence.pod_wanted and evidence.allocations is not None:
-        uuids = {parse_device_id(text).uuid for text in given(evidence)}
+        uuids = set(given_uuids(evidence))
     uuids |= {d.gpu_uuid for p in pod_processes(evidence) for d in p.devices}
     return tuple(d for d in inventory.devices if d.uuid in uuids and d.uuid)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpugauge.attribution.device_id import parse_device_id
 from gpugauge.explain.check import NotSeenError, broken, check, need, ok, warning
 from gpugauge.explain.checks.start import DIFFER
 from gpugauge.explain.evidence import DriverFacts, Evidence
-from gpugauge.explain.facts import errors, given, in_question, messages, pod_processes, uses_claims
+from gpugauge.explain.facts import errors, given_uuids, in_question, messages, pod_processes
 from gpugauge.explain.report import Answer, Layer
 from gpugauge.model.workload import UNKNOWN
 
@@ -136,9 +135,8 @@ def nvml(e: Evidence) -> Iterator[Answer]:
         return
     lost = [d.index for d in inventory.devices if d.uuid == UNKNOWN]
     known = {d.uuid for d in inventory.devices}
-    if e.pod_wanted and not uses_claims(e) and e.allocations is not None:
-        ids = [parse_device_id(text) for text in given(e)]
-        gone = [one.uuid for one in ids if one.uuid and one.uuid not in known]
+    if e.pod_wanted and e.allocations is not None:
+        gone = sorted(given_uuids(e) - known)
         if gone:
             yield broken(
                 f"NVML does not list {gone[0]}, which the pod was given",

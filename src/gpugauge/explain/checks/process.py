@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpugauge.attribution.device_id import parse_device_id
 from gpugauge.explain.check import NotSeenError, broken, check, need, ok, warning
 from gpugauge.explain.evidence import Evidence
-from gpugauge.explain.facts import asking, errors, given, looked_at, pod_processes, running, wanted
+from gpugauge.explain.facts import (
+    asking,
+    errors,
+    given_uuids,
+    looked_at,
+    pod_processes,
+    running,
+    wanted,
+)
 from gpugauge.explain.report import Answer, Layer
 from gpugauge.model.device import Device
 from gpugauge.model.workload import UNKNOWN, Scope
@@ -76,7 +83,7 @@ def context(e: Evidence) -> Iterator[Answer]:
     if not used:
         started = "has opened no context yet" if mine else "has called CUDA yet"
         raise NotSeenError(f"no process of it {started}")
-    allowed = {parse_device_id(text).uuid for text in given(e)} - {""}
+    allowed = given_uuids(e)
     for process, device in used[:4]:
         name = f"pid {process.pid} ({process.comm})"
         if allowed and device.gpu_uuid not in allowed and device.gpu_uuid != UNKNOWN:

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpugauge.attribution.driver_minors import driver_minors
 from gpugauge.discovery.host import find_host_drivers, parse_driver_version
 from gpugauge.explain.evidence import DeviceNode, DriverFacts, PciDevice
 from gpugauge.explain.gather.places import Places, folder, text
@@ -32,6 +33,7 @@ def driver_facts(places: Places, driver_roots: Iterable[str]) -> DriverFacts:
         devices=files,
         char_links=None if links is None or not files else _linked(links, files),
         pci=_bus(places),
+        minors={str(minor): uuid for minor, uuid in driver_minors(places.proc).items()},
         library_versions=tuple(
             sorted({d.version for d in find_host_drivers(CUDA, driver_roots, places.root)} - {""})
         ),

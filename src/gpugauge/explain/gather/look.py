@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpugauge.attribution.api_server import ApiServer
 from gpugauge.attribution.request_path import PodRequest
@@ -14,6 +15,7 @@ from gpugauge.discovery.host import find_host_drivers, mapped_file_id
 from gpugauge.errors import GpugaugeError, UnavailableError
 from gpugauge.explain.checks.spec import GONE
 from gpugauge.explain.evidence import ContainerSeen, Evidence
+from gpugauge.explain.facts import looked_at
 from gpugauge.explain.gather import api
 from gpugauge.explain.gather.api import Found, reason
 from gpugauge.explain.gather.container_files import container_seen
@@ -139,7 +141,7 @@ def _read_node(found: Found, sources: Sources, wanted: str) -> None:
             _look_into(found, sources, table, found.values.get("pod"))
     else:
         found.lacks(found.missing["services"], "containers")
-    _ask_agent(found, sources)
+    _ask_agent(found, sources, wanted)
 
 
 def _ask_kubelet(found: Found, places: Places) -> None:
@@ -177,10 +179,25 @@ def _host_files(sources: Sources) -> dict[FileId, str]:
     return files
 
 
-def _ask_agent(found: Found, sources: Sources) -> None:
+def _ask_agent(found: Found, sources: Sources, wanted: str) -> None:
     if sources.snapshot is None:
         found.lacks("no agent was asked", "processes")
         return
     snapshot = found.take("processes", sources.snapshot)
-    if snapshot is not None:
-        found.values["processes"] = snapshot.processes
+    if snapshot is None:
+        return
+    evidence = Evidence(pod_wanted=wanted, processes=snapshot.processes, **_known(found))
+    uuids = {one.uuid for one in looked_at(evidence)}
+    found.values["processes"] = tuple(
+        one
+        for one in snapshot.processes
+        if not wanted
+        or f"{one.owner.namespace}/{one.owner.pod}" == wanted
+        or any(place.gpu_uuid in uuids for place in one.devices)
+    )
+
+
+def _known(found: Found) -> dict[str, Any]:
+    """Return what tells which devices the pod has."""
+    sources = ("allocations", "inventory", "driver", "slices")
+    return {name: found.values[name] for name in sources if name in found.values}
