@@ -251,3 +251,53 @@ def test_a_device_process_of_nvml_that_was_always_there_is_not_new() -> None:
     run(node, engine, 240, with_old)
     process.program = replace(process.program, gpu_s=process.program.gpu_s * 3)
     assert "noisy_neighbour" not in run(node, engine, 60, with_old)
+
+
+@pytest.mark.parametrize("crowd", [False, True])
+def test_leaving_out_looks_at_calm_workloads_changes_nothing_that_is_said(
+    crowd: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpugauge.diagnosis import engine as module
+
+    def said() -> list[tuple[str, int]]:
+        node, engine, _ = trained()
+        if crowd:
+            neighbour(node)
+        seen = run(node, engine, 60)
+        return sorted((f.rule, f.found_unix_ns // 10**9) for f in seen.values())
+
+    with_calm = said()
+    monkeypatch.setattr(module, "is_calm", lambda *_: False)
+    assert [rule for rule, _ in said()] == [rule for rule, _ in with_calm]
+    assert bool(with_calm) == crowd
+
+
+def test_a_calm_workload_is_seldom_looked_at_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, engine, _ = trained()
+    looks = []
+    look = Engine._look
+    monkeypatch.setattr(Engine, "_look", lambda self, *a: (looks.append(1), look(self, *a)))
+    run(node, engine, 60)
+    assert len(looks) <= 7
+
+
+def test_points_taken_in_turn_lose_no_counts() -> None:
+    from gpugauge.diagnosis import columns as c
+
+    node, engine = Node(random.Random(3), gpus=8), Engine(Settings())
+    node.default_contention = 0.0
+    for number in range(101):
+        node.start(f"pod-{number}", training(), gpu=number % 8)
+    first = node.tick()
+    engine.observe(first)
+    for _ in range(23):
+        last = node.tick()
+        engine.observe(last)
+    before = {s.owner: s for s in first.series}
+    for subject in engine._subjects.all.values():
+        assert subject.track is not None
+        counted = subject.track.fine.window(1e9)
+        assert counted is not None
+        launched = subject.totals[c.LAUNCHES] - c.totals(before[subject.owner])[c.LAUNCHES]
+        assert counted[c.LAUNCHES] == pytest.approx(launched, rel=1e-5)
+        assert last.time_monotonic_ns - subject.row_ns < 3.5e9

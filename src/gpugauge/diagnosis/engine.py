@@ -31,6 +31,7 @@ from gpugauge.settings import Settings
 SECOND = 1_000_000_000
 TRIM_TICKS = 16
 NOTES = 100
+WELL_KNOWN, WELL_KNOWN_WINDOWS = 2.9, 60
 WORK = (c.LAUNCHES, c.GRAPH_NODES, c.GRAPHS_UNKNOWN)
 UNCOUNTED = (Loss.THREADS_FULL, Loss.COUNTS_FULL, Loss.PROCESSES_FULL, Loss.QUOTA)
 
@@ -178,7 +179,9 @@ class Engine:
         pending = subject.pending
         if subject.now is None:
             return
-        if now_ns - subject.learned_ns >= self._limits.window_seconds * SECOND * 0.95:
+        # A workload that is well known is learned on more slowly.
+        every = WELL_KNOWN if subject.baseline.learned > WELL_KNOWN_WINDOWS else 0.95
+        if now_ns - subject.learned_ns >= every * self._limits.window_seconds * SECOND:
             pending.append((now_ns, replace(subject.now)))
             subject.learned_ns = now_ns
         while pending and now_ns - pending[0][0] >= self._limits.quarantine_seconds * SECOND:
