@@ -18,6 +18,7 @@ from gpugauge.explain.text import report_text
 from gpugauge.explain.walk import walk
 from gpugauge.export.http import Answer, Page, Request, Server
 from gpugauge.settings import ListenSettings
+from tests.explain import objects
 from tests.explain.cases import no_device_inside, untolerated_taint
 from tests.explain.stage import COLLECTIONS, WANTED, Stage
 
@@ -164,3 +165,81 @@ def test_only_documented_names_leave_the_container(stage: Stage) -> None:
     assert len(names["CUDA_MPS_PIPE_DIRECTORY"]) == 256
     assert names["NVIDIA_VISIBLE_DEVICES"] == "GPU-1?[31m"
     assert replace(seen[0], environment=None).environment is None
+
+
+KUBECTL = """#!/bin/sh
+echo "$@" > {folder}/asked
+echo "Forwarding from 127.0.0.1:{port} -> 9836"
+exec sleep 600
+"""
+
+
+def agent_pod() -> objects.Object:
+    one = objects.pod(
+        "gauge-x7f2p", "monitoring", spec={"nodeName": objects.NODE, "containers": []}
+    )
+    one["metadata"]["labels"] = {"app.kubernetes.io/name": "gpugauge"}
+    one["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return one
+
+
+def elsewhere(stage: Stage, folder: Path, kubectl: str) -> list[str]:
+    """Return a command line on a machine that is no node, with such a kubectl."""
+    (folder / "bin").mkdir()
+    if kubectl:
+        stage.write(folder / "bin/kubectl", kubectl).chmod(0o755)
+    config = str(stage.server.kubeconfig(folder))
+    return ["explain", WANTED, "--kubeconfig", config, "--node-name", "laptop"]
+
+
+def test_from_elsewhere_kubectl_leads_to_the_agent(
+    stage: Stage,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    no_device_inside(stage)
+    stage.others.append(agent_pod())
+    server = served(stage)
+    script = KUBECTL.format(folder=tmp_path, port=server.port)
+    line = elsewhere(stage, tmp_path, script)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    try:
+        assert main(line) == 1
+    finally:
+        server.close()
+    assert "container main has no NVIDIA device" in capsys.readouterr().out
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked[1:] == ["-n", "monitoring", "port-forward", "pod/gauge-x7f2p", ":9836"]
+
+
+@pytest.mark.parametrize(
+    ("kubectl", "agent", "why"),
+    [
+        ("", True, "kubectl could not be started"),
+        ("#!/bin/sh\nexit 1\n", True, "kubectl did not forward a port"),
+        ("#!/bin/sh\necho hello\nexec sleep 600\n", True, "kubectl did not forward a port"),
+        ("", False, "no agent is ready on gpu-node-1"),
+    ],
+)
+def test_without_a_way_to_the_agent_the_rest_is_told(
+    stage: Stage,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    kubectl: str,
+    agent: bool,
+    why: str,
+) -> None:
+    stage.others += [agent_pod()] if agent else []
+    stage._publish()
+    line = elsewhere(stage, tmp_path, kubectl)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    if "sh" in kubectl:
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert main([*line, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    seen = {a["seen"] for step in told["steps"] for a in step["answers"]}
+    assert any(why in one for one in seen), seen
+    green = {step["layer"] for step in told["steps"] if step["verdict"] == "ok"}
+    assert green <= {"spec", "scheduling"}

@@ -6,13 +6,16 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import replace
 
 from gpugauge import settings
-from gpugauge.errors import EXIT_FOUND, EXIT_OK, SettingError
+from gpugauge.errors import EXIT_FOUND, EXIT_OK, SettingError, UnavailableError
 from gpugauge.explain import page
 from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.gather.agent_page import ask
-from gpugauge.explain.gather.look import look
+from gpugauge.explain.gather.api import reason
+from gpugauge.explain.gather.forward import agent_of
+from gpugauge.explain.gather.look import NODE_SOURCES, look
 from gpugauge.explain.sources import of_command
 from gpugauge.explain.text import report_text
 from gpugauge.explain.walk import walk
@@ -23,8 +26,8 @@ EXAMPLES = """\
 examples:
   sudo gpugauge explain ml/train-0          # on the pod's node
   sudo gpugauge explain --node              # this node's layers, without a pod
-  gpugauge explain ml/train-0 --agent http://127.0.0.1:9836
-                                            # from elsewhere, through kubectl port-forward
+  gpugauge explain ml/train-0               # from elsewhere: kubectl leads to its node's agent
+  gpugauge explain ml/train-0 --agent http://127.0.0.1:9836   # through a tunnel of your own
 exit code: 1 when a step is broken, else 0
 """
 
@@ -60,10 +63,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _evidence(arguments: argparse.Namespace, wanted: str) -> Evidence:
     given = settings.from_arguments(arguments, os.environ)
     token = read_token(given.listen.bearer_token_file)
-    if not arguments.agent:
-        return look(wanted, of_command(given, kubeconfig=arguments.kubeconfig, token=token))
-    seen = page.load_evidence(ask(arguments.agent, page.query_of(wanted), token))
-    if not wanted:
-        return seen
-    own = of_command(given, kubeconfig=arguments.kubeconfig, local=False)
-    return page.joined(seen, look(wanted, own))
+    sources = of_command(given, kubeconfig=arguments.kubeconfig, token=token)
+    if arguments.agent:
+        seen = page.load_evidence(ask(arguments.agent, page.query_of(wanted), token))
+        own = replace(sources, local=False)
+        return page.joined(seen, look(wanted, own)) if wanted else seen
+    found = look(wanted, sources)
+    if found.driver is not None or not found.node_name:
+        return found
+    try:
+        with agent_of(
+            found.node_name, sources.connect, given.listen.port, arguments.kubeconfig
+        ) as url:
+            seen = page.load_evidence(ask(url, page.query_of(wanted), token))
+    except UnavailableError as error:
+        why = f"it runs on {found.node_name}, and {reason(error)}"
+        return replace(found, missing={**found.missing, **dict.fromkeys(NODE_SOURCES, why)})
+    return page.joined(seen, found)

@@ -373,6 +373,10 @@ def _error(code: int, reason: str) -> Object:
 
 
 def _selected(item: Object, params: dict[str, str]) -> bool:
+    labels = item["metadata"].get("labels") or {}
+    wanted_labels = filter(None, params.get("labelSelector", "").split(","))
+    if any(labels.get(k) != v for k, _, v in (term.partition("=") for term in wanted_labels)):
+        return False
     selector = params.get("fieldSelector", "")
     if not selector:
         return True
