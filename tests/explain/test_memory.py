@@ -13,11 +13,14 @@ import pytest
 from gpugauge.explain import PATH
 from gpugauge.explain.account import CHUNK_BYTES, account, rounding_bytes
 from gpugauge.model.abi import Family
+from gpugauge.model.device import DeviceProcess
 from gpugauge.model.process import Memory
 from gpugauge.units import MIB
+from tests.explain.cases import process_outlives_its_pod
+from tests.explain.stage import WANTED, Stage
 from tests.linux.agents import AgentProcess, agent
 from tests.linux.tracing import OwnMachine, Session, Traced
-from tests.support.snapshots import GPU_A, owner, process
+from tests.support.snapshots import GPU_A, device, owner, process
 
 CONTEXT_BYTES = 554_000_003
 RESERVED_BYTES = 617_000_003
@@ -159,3 +162,29 @@ def test_what_is_not_known_is_unknown_and_never_nothing() -> None:
     assert {unknown.rounding_bytes, unknown.rest_bytes, unknown.peak_bytes} == {None}
     assert any("NVML gives no figure" in note for note in unknown.notes)
     assert any("ran before the agent" in note for note in unknown.notes)
+
+
+def test_a_pod_with_two_processes_is_summed_and_unknown_stays_unknown(stage: Stage) -> None:
+    stage.processes.append(stage.traced(4712))
+    memory = stage.explain().memory
+    assert [one.pid for one in memory] == [4711, 4712, 0]
+    first, second, both = memory
+    assert both.pod == WANTED
+    assert both.held_bytes == 2 * (3 << 30)
+    assert both.requested_bytes == 2 * (2 << 30)
+    assert both.rest_bytes == (first.rest_bytes or 0) + (second.rest_bytes or 0)
+    assert both.rounding_bytes is None
+    stage.processes[1] = stage.traced(4712, memory_held_bytes=None)
+    both = stage.explain().memory[-1]
+    assert (both.held_bytes, both.rest_bytes) == (None, None)
+    assert both.requested_bytes == 2 * (2 << 30)
+
+
+def test_what_is_left_over_is_named(stage: Stage) -> None:
+    process_outlives_its_pod(stage)
+    stage.devices[0] = device(GPU_A, processes=(DeviceProcess(23, 5),))
+    left = {one.pid: one for one in stage.explain("").memory if one.dead}
+    assert set(left) == {23, 31337}
+    assert left[23].notes == ("left over: no such process lives",)
+    assert left[31337].notes == ("left over: its pod is gone",)
+    assert (left[23].held_bytes, left[31337].held_bytes) == (5, 3 << 30)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.facts import looked_at, pod_devices
@@ -109,6 +109,36 @@ def _notes(device: ProcessDevice) -> list[str]:
     return notes
 
 
+def pod_memory(accounts: Iterable[MemoryAccount]) -> tuple[MemoryAccount, ...]:
+    """Return the sums of pods that have several processes on a device; unknown stays unknown."""
+    groups: dict[tuple[str, str], list[MemoryAccount]] = {}
+    for one in accounts:
+        if one.pod:
+            groups.setdefault((one.pod, one.gpu_uuid), []).append(one)
+    return tuple(
+        MemoryAccount(
+            pid=0,
+            command="",
+            pod=pod,
+            gpu_uuid=uuid,
+            requested_bytes=_sum(one.requested_bytes for one in group),
+            peak_bytes=_sum(one.peak_bytes for one in group),
+            held_bytes=_sum(one.held_bytes for one in group),
+            context_bytes=_sum(one.context_bytes for one in group),
+            rounding_bytes=_sum(one.rounding_bytes for one in group),
+            rest_bytes=_sum(one.rest_bytes for one in group),
+            notes=("the peak is the sum of peaks: an upper bound",),
+        )
+        for (pod, uuid), group in sorted(groups.items())
+        if len(group) > 1
+    )
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    known = list(sizes)
+    return None if None in known else sum(size for size in known if size is not None)
+
+
 def process_memory(evidence: Evidence) -> tuple[MemoryAccount, ...]:
     """Return the accounts of the pod's processes, or of all on the node; and what is left over."""
     uuids = {d.uuid for d in looked_at(evidence)}
@@ -125,10 +155,14 @@ def process_memory(evidence: Evidence) -> tuple[MemoryAccount, ...]:
             if (one.pid, device.uuid) in known or device.uuid not in uuids:
                 continue
             services = evidence.services
-            dead = services is not None and one.pid not in services.alive
+            gone = services is not None and one.pid not in services.alive
+            outlived = services is not None and one.pid in services.cgroup_gone
+            dead = gone or outlived
             if evidence.pod_wanted and not dead:
                 continue
-            note = "no such process lives: left over" if dead else "not traced: NVML alone knows it"
+            note = "not traced: NVML alone knows it"
+            if dead:
+                note = "left over: " + ("no such process lives" if gone else "its pod is gone")
             mine.append(
                 MemoryAccount(
                     pid=one.pid,
@@ -140,7 +174,7 @@ def process_memory(evidence: Evidence) -> tuple[MemoryAccount, ...]:
                     dead=dead,
                 )
             )
-    return tuple(mine)
+    return (*mine, *pod_memory(mine))
 
 
 def device_memory(evidence: Evidence) -> tuple[DeviceMemory, ...]:

@@ -74,6 +74,7 @@ class MemoryAccount:
     """Memory of one process on one device, split. None: not known, never 0."""
 
     pid: int
+    """0: all processes of the pod on the device together."""
     command: str
     pod: str
     """`namespace/pod`, or "" for a process of the host."""
@@ -92,7 +93,7 @@ class MemoryAccount:
     managed memory is requested and not resident."""
     notes: tuple[str, ...] = ()
     dead: bool = False
-    """No such process lives: the memory is left over."""
+    """No such process lives, or its pod is gone: the memory is left over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ def _device(one: DeviceMemory) -> Iterator[str]:
 
 
 def _account(one: MemoryAccount) -> Iterator[str]:
-    name = f"  {one.pid} {one.command or '(unknown)'}"[:19]
+    name = f"  {one.pid} {one.command or '(unknown)'}"[:19] if one.pid else "  all of the pod"
     sizes = (
         one.requested_bytes,
         one.peak_bytes,
