@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -11,19 +12,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gpugauge.agent import libraries as agent_libraries
+from gpugauge.agent.bugreport import REPORT_PATH
 from gpugauge.agent.lock import NodeLock
 from gpugauge.ebpf.sideband import Sideband
 from gpugauge.errors import UnavailableError
 from gpugauge.model.abi import Loss, Slot
 from gpugauge.model.workload import Owner, Scope
 from tests.k8s.fakes.containers import run_container
-from tests.linux.agents import AgentProcess
+from tests.linux.agents import AgentProcess, agent, metrics
 from tests.linux.test_agent import breakpoints
 from tests.linux.tracing import OwnMachine, Traced
 from tests.linux.watching import Watching, eventually, watching
@@ -464,3 +467,80 @@ def test_beside_bpftrace_on_the_same_functions(tmp_path: Path) -> None:
             user.call(7)
             assert synchronized(watched, user.pid) == 111
             assert it.losses().get(Loss.DUPLICATE_HITS, 0) == 0
+
+
+def test_two_links_to_one_file_end_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The canary failed to tell: the hits do, and the younger link goes."""
+    monkeypatch.setattr("gpugauge.discovery.catalogue.Catalogue._twins", lambda *_: [])
+    with ExitStack() as stack:
+        roots: list[Path] = []
+
+        def files(it: Traced) -> list[Path]:
+            lower = it.machine.library.parent
+            roots.extend(stack.enter_context(overlays(tmp_path, lower, "a", "b")))
+            return [root / it.machine.library.name for root in roots]
+
+        with watching(tmp_path, files=files) as watched:
+            it = watched.it
+            inspect = watched.libraries._inspector.inspect
+
+            def unprobed(*args: object, **more: object) -> object:
+                return replace(inspect(*args, **more), probed=False)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(watched.libraries._inspector, "inspect", unprobed)
+            with users(it, *(root / it.machine.library.name for root in roots)) as (one, two):
+                watched.until_attached(2)
+                one.call(101)
+                watched.tick()
+                watched.until_attached(1)
+                two.call(23)
+                assert synchronized(watched) == 124
+                assert it.losses()[Loss.DUPLICATE_HITS] >= 101
+
+
+def test_signals_switch_the_agent_off_and_on(tmp_path: Path) -> None:
+    machine = OwnMachine(tmp_path)
+    with agent(tmp_path, machine) as it:
+        assert breakpoints(machine) == 2
+        it.child.send_signal(signal.SIGUSR1)
+        eventually(lambda: breakpoints(machine) == 0)
+        machine.workload("training", steps=3)
+        it.child.send_signal(signal.SIGUSR2)
+        eventually(lambda: breakpoints(machine) == 2)
+        (line,) = machine.workload("training", steps=5)
+        it.next_snapshot()
+        counted = metrics(it.get("/metrics"), "gpugauge_launches_total").values()
+        assert sum(counted) == line["counts"]["cuLaunchKernel"]
+    machine.close()
+
+
+def test_after_a_restart_counts_go_on_and_say_what_they_lack(tmp_path: Path) -> None:
+    machine = OwnMachine(tmp_path)
+    command = [sys.executable, "-S", "-c", USER, str(machine.library)]
+    with machine.start(command, stdin=subprocess.PIPE) as user:
+        assert user.stdin is not None
+        assert user.stdout is not None
+        for incomplete in (1, 1):
+            user.stdout.readline()
+            with agent(tmp_path, machine) as it:
+                user.stdin.write("7\n")
+                user.stdin.flush()
+                found = it.next_snapshot()
+                assert [p["pid"] for p in found["processes"]] in ([], [user.pid])
+                assert found["agent"]["incomplete_processes"] == incomplete
+        user.kill()
+    machine.close()
+
+
+def test_a_bug_report_of_a_running_agent(tmp_path: Path) -> None:
+    machine = OwnMachine(tmp_path)
+    with agent(tmp_path, machine) as it:
+        it.next_snapshot()
+        report = json.loads(it.get(REPORT_PATH))
+        (library,) = report["libraries"]
+        assert library["simulated"]
+        assert report["health"]["ready"]
+        assert report["settings"]["attach"]["mode"] == "auto"
+        assert any("serving on port" in line for line in report["log"])
+        assert str(tmp_path) not in "\n".join(report["log"])
+    machine.close()

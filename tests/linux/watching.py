@@ -53,6 +53,8 @@ class Watching:
             self.libraries.checkpoint_begins(lock)
         for unlock in happened.unlocks:
             self.libraries.checkpoint_ends(unlock)
+        for links in happened.doubled:
+            self.libraries.doubled(links)
         self.snapshot = self.it.tick(
             owner_of=lambda _pid, _cgroup: self.owner,
             origin_of=lambda pid: Origin(complete=self.libraries.origins.complete(pid)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
+from dataclasses import replace
 
 from gpugauge.agent import hosts, usage
 from gpugauge.agent.devices import ASK_SECONDS, ASK_SECONDS_AT_LEAST, Devices
@@ -54,7 +55,10 @@ class Agent:
                 enabled={Switch.AUTO: None, Switch.ON: True, Switch.OFF: False}[
                     settings.kubernetes.mode
                 ],
+                kubeconfig=settings.kubernetes.kubeconfig,
                 kubelet_path=settings.kubernetes.kubelet_path,
+                gpu_resources=settings.kubernetes.gpu_resources,
+                dra_drivers=settings.kubernetes.dra_drivers,
             )
             only = None
             if settings.attach.libraries:
@@ -95,7 +99,7 @@ class Agent:
         raw = self._reader.read()
         self._ask_nvml()
         self._look_for_gone()
-        snapshot = self._state.tick(raw, self._facts())
+        snapshot = self._with_gaps(self._state.tick(raw, self._facts()))
         self._after()
         self._tick_ns = time.monotonic_ns() - began_ns
         if self._tick_ns > self._settings.tick_seconds * NS_PER_SECOND:
@@ -113,6 +117,8 @@ class Agent:
             self.libraries.checkpoint_begins(checkpoint)
         for checkpoint in happened.unlocks:
             self.libraries.checkpoint_ends(checkpoint)
+        for links in happened.doubled:
+            self.libraries.doubled(links)
         if happened.contexts:
             # NVML lists the process now; a short one is gone at the next tick.
             self._ask_nvml(ASK_SECONDS_AT_LEAST)
@@ -201,6 +207,16 @@ class Agent:
                 simulated=self.tracer.simulated,
             ),
         )
+
+    def _with_gaps(self, snapshot: Snapshot) -> Snapshot:
+        attribution = self._attribution
+        if not attribution.kubernetes:
+            return snapshot
+        gaps = attribution.entitlement_gaps(
+            snapshot.processes, snapshot.devices, snapshot.entitlements
+        )
+        known = attribution.entitlements_known
+        return replace(snapshot, entitlements_known=known, entitlement_gaps=gaps)
 
     def _owner(self, pid: int, cgroup_id: int) -> Owner:
         return self._attribution.owner(pid, self._started.get(pid, 0), cgroup_id)

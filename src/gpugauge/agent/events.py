@@ -45,6 +45,8 @@ class Happened:
     """Processes that are about to be checkpointed."""
     unlocks: tuple[Checkpoint, ...] = ()
     """Processes whose checkpoint is over."""
+    doubled: frozenset[tuple[int, int]] = frozenset()
+    """Pairs of links that hit the same call: they are of one file."""
 
 
 class Events:
@@ -61,11 +63,14 @@ class Events:
         """Read what is there."""
         pids: dict[int, list[int]] = {}
         checkpoints: dict[int, list[Checkpoint]] = {}
+        doubled: set[tuple[int, int]] = set()
         for record in self._ring.read():
             if len(record) < _HEAD.size:
                 continue
             kind, _number, pid, _tid, _cgroup, _time, first, second = _HEAD.unpack_from(record)
             pids.setdefault(kind, []).append(pid)
+            if kind == EventType.DUPLICATE:
+                doubled.add((first, second))
             if kind in (EventType.CHECKPOINT_LOCK, EventType.CHECKPOINT_UNLOCK):
                 checkpoints.setdefault(kind, []).append(Checkpoint(pid, first, second))
         return Happened(
@@ -75,6 +80,7 @@ class Events:
             first_calls=tuple(pids.get(EventType.PROCESS_FIRST_CALL, ())),
             locks=tuple(checkpoints.get(EventType.CHECKPOINT_LOCK, ())),
             unlocks=tuple(checkpoints.get(EventType.CHECKPOINT_UNLOCK, ())),
+            doubled=frozenset(doubled),
         )
 
     def close(self) -> None:

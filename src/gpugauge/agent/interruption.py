@@ -46,14 +46,23 @@ class Interruption:
             )
         }
         self._device_bytes = layout.size("device_state")
+        self._interrupted: set[int] = set()
 
     def close(self) -> None:
         """Let go of the mapped memory."""
         self._slots.release()
 
+    def take(self) -> set[int]:
+        """Return the pids that were interrupted since this was asked last."""
+        found = set()
+        while self._interrupted:
+            found.add(self._interrupted.pop())
+        return found
+
     def interrupt(self, pids: Iterable[int]) -> None:
         """Close the open calls of processes whose probes are off."""
         for pid in pids:
+            self._interrupted.add(pid)
             slot = self._maps["process_slots"].lookup(_U32.pack(pid))
             if slot is None:
                 continue

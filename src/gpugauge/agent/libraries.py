@@ -21,10 +21,12 @@ from gpugauge.agent.interruption import Interruption
 from gpugauge.agent.origins import Origins
 from gpugauge.agent.tracer import Tracer
 from gpugauge.agent.work import Work, guarded
+from gpugauge.discovery import canary
 from gpugauge.discovery.catalogue import Catalogue
 from gpugauge.discovery.decision import Decision, HostLibrary, Inspect
 from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames
+from gpugauge.discovery.pauses import DOUBLED
 from gpugauge.discovery.scan import ProcScanner
 from gpugauge.discovery.watch import Watch, cgroup_number
 from gpugauge.ebpf.sideband import Sideband
@@ -34,11 +36,10 @@ from gpugauge.units import NS_PER_SECOND
 
 LOG = logging.getLogger(__name__)
 
-CANARIES = ("cuProfilerStop", "cuCoredumpGetAttributeGlobal", "cuGetErrorString")
-"""Functions that are called seldom or never, and that nobody has a reason to probe."""
 POOL_THREADS = 16
 """Closing 200 links takes 9.8 s one by one and 1.1 s from 32 threads; 64 is the limit here."""
 FIRST_ATTACH_SECONDS = 5.0
+DOUBLED_NS = 3600 * NS_PER_SECOND
 STOP_SECONDS = 2.0
 
 
@@ -66,7 +67,7 @@ class Libraries:
         self._hosts = hosts
         self._names = LibraryNames(tracer.vendor.library_patterns)
         self._scanner = ProcScanner(self._names)
-        self._inspector = Inspector(tracer.vendor, CANARIES)
+        self._inspector = Inspector(tracer.vendor, canary.PREFERRED)
         self._catalogue = Catalogue()
         self._watch = Watch(self._catalogue, self._scanner, self._names, cgroup_number, only)
         self.origins = Origins(tracer.note_seen_late, tracer.drop_seen_late)
@@ -77,7 +78,6 @@ class Libraries:
         self._sideband: Sideband | None = None
         self._thread = threading.Thread(target=self._run, name="libraries", daemon=True)
         self._interruption = Interruption(tracer.loaded)
-        self._interrupted: set[int] = set()
         self._unprobed: Mapping[int, str] = {}
         self._file_of: Mapping[int, FileId] = {}
         self.scans = 0
@@ -137,12 +137,13 @@ class Libraries:
         """Put them back."""
         self._work.later(partial(self._pause, checkpoint, 0))
 
+    def doubled(self, links: tuple[int, int]) -> None:
+        """Two links hit one call: let go of the younger one, as the older one counts it."""
+        self._work.later(partial(self._doubled, links))
+
     def interrupted(self) -> set[int]:
         """Return pids whose calls were not seen for a while, once."""
-        found = set()
-        while self._interrupted:
-            found.add(self._interrupted.pop())
-        return found
+        return self._interruption.take()
 
     def list_devices(self, processes: Mapping[int, str]) -> None:
         """Say which processes are known to use a GPU, by pid with the reason."""
@@ -218,6 +219,14 @@ class Libraries:
             else:
                 self._catalogue.pauses.end(files)
 
+    def _doubled(self, links: tuple[int, int]) -> None:
+        library = self._tracer.younger(links)
+        if library is not None:
+            LOG.warning("%s is another name of a traced library", library.shown_path)
+            with self._deciding():
+                until_ns = time.monotonic_ns() + DOUBLED_NS
+                self._catalogue.pauses.begin([library.file_id], until_ns, DOUBLED)
+
     @contextmanager
     def _deciding(self) -> Iterator[None]:
         """Change the catalogue, then carry out what it decides."""
@@ -285,8 +294,6 @@ class Libraries:
     def _release(self, file_id: FileId) -> None:
         self._tracer.release(file_id)
         users = {pid for pid, name in self._file_of.items() if name == file_id}
-        if users:  # they go on, and nobody sees it
-            self._interruption.interrupt(users)
-            self._interrupted |= users
+        self._interruption.interrupt(users)  # they go on, and nobody sees it
         with self._deciding():
             self._catalogue.released(file_id)

@@ -178,6 +178,12 @@ class Tracer:
         with self._lock:
             return next((each for n, each, _ in self._attachments.values() if n == link), None)
 
+    def younger(self, links: tuple[int, int]) -> Library | None:
+        """Return the library of two link numbers that was attached last; None: one is gone."""
+        with self._lock:
+            found = [each for n, each, _ in self._attachments.values() if n in links]
+        return found[-1] if len(found) > 1 else None
+
     @property
     def links_in_use(self) -> int:
         """How many libraries hold links, those being attached or released included."""

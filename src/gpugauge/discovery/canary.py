@@ -19,6 +19,8 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 
 BREAKPOINT = 0xCC
+PREFERRED = ("cuProfilerStop", "cuCoredumpGetAttributeGlobal", "cuGetErrorString")
+"""Functions that are called seldom or never, and that nobody has a reason to probe."""
 
 
 def choose(
