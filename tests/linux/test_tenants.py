@@ -304,3 +304,8 @@ def test_every_map_of_rows_has_a_kind() -> None:
         "events", "graphs", "captures", "allocations", "memories", "errors",
     }  # fmt: skip
     assert EventType.PROCESS_FIRST_CALL == 0
+
+
+def test_all_maps_fit_in_32_mib(tmp_path: Path) -> None:
+    with traced(tmp_path, attach=False) as it:
+        assert it.tracer.memory_bytes <= 32 << 20
