@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpugauge.attribution import Attribution
+from gpugauge.attribution.resolver import NOT_LISTED
 from gpugauge.model.abi import Cause, Slot
-from gpugauge.model.workload import Scope
+from gpugauge.model.workload import UNKNOWN, Scope
 from tests.k8s.conftest import SHORT
 from tests.k8s.fakes.api_server import PODS
 from tests.k8s.fakes.objects import NODE, container_id, pod, pod_uid, status
@@ -134,18 +135,49 @@ def test_two_pods_on_one_device_add_up_through_a_restart(cluster, server):
     assert cluster.attribution.unresolved == {}
 
 
-def test_a_pod_that_the_api_server_names_late_is_named_in_the_end(cluster, server):
+def test_a_pod_that_the_api_server_names_late_has_its_first_counts_too(cluster, server):
     cluster.attribution.start()
     until(lambda: cluster.attribution.ready)
     a = cluster.train("a", "first", steps=400, launches=3)
     until(lambda: cluster.tick().processes)
-    first = cluster.tick().processes[0].owner
-    assert (first.scope, first.container) == (Scope.CONTAINER, a.id[:12])
+    snapshot = cluster.tick()
+    (process,) = snapshot.processes
+    assert (process.owner.scope, process.owner.container) == (Scope.CONTAINER, a.id[:12])
+    assert snapshot.series == snapshot.times == ()
     server.put(PODS, bound("a", "first"))
-    until(lambda: cluster.tick().processes[0].owner.pod == "a")
     snapshot = cluster.until_ended(a)
-    assert sum(launches(snapshot).values()) == 400 * 3
-    assert launches(snapshot)["a"] > 0
+    assert launches(snapshot) == {"a": 400 * 3}
+    assert cluster.attribution.unresolved == {}
+
+
+def test_a_process_that_ended_before_its_pod_was_named_is_the_pods(cluster, server):
+    cluster.attribution.start()
+    until(lambda: cluster.attribution.ready)
+    a = cluster.train("a", "first", steps=23, launches=13)
+    shown = []
+    while not shown or shown[-1]:
+        shown.append([one for one in cluster.tick().processes if not one.alive])
+        if a.status != "stopped":
+            shown.clear()
+    assert sum(map(len, shown)) <= 1  # its end is told once, however long it is kept
+    snapshot = cluster.tick()
+    assert snapshot.series == ()
+    assert cluster.it.state.ended() == ()
+    server.put(PODS, bound("a", "first"))
+    until(lambda: cluster.tick().series)
+    assert launches(cluster.tick()) == {"a": 23 * 13}
+    assert cluster.it.reap_ended() == 1
+
+
+@pytest.mark.parametrize("limit", ["HOLD_PENDING_NS", "HELD_ENDED_LIMIT"])
+def test_counts_are_not_held_back_for_ever(cluster, monkeypatch, limit):
+    monkeypatch.setattr(f"gpugauge.state.processes.{limit}", 0)
+    cluster.attribution.start()
+    until(lambda: cluster.attribution.ready)
+    a = cluster.train("a", "first", steps=23, launches=13)
+    snapshot = cluster.until_ended(a)
+    assert launches(snapshot) == {UNKNOWN: 23 * 13}
+    assert cluster.attribution.unresolved == {NOT_LISTED: 1}
 
 
 def test_a_pod_deleted_inside_a_synchronization_keeps_its_counts(cluster, server):
@@ -163,11 +195,14 @@ def test_a_pod_deleted_inside_a_synchronization_keeps_its_counts(cluster, server
 
     (held,) = until(waits)
     assert held.open_calls[Cause.SYNCHRONIZE].calls == 1
+    waited_ns = held.open_calls[Cause.SYNCHRONIZE].blocked_ns
     server.delete(PODS, bound("a", "first"))
     stuck.delete()
     cluster.node.containers.remove(stuck)
     until(lambda: not waits())
     snapshot = cluster.tick()
     assert launches(snapshot) == {"a": 17}
+    # What it waited for nothing is not lost with it.
+    assert sum(one.blocked_ns[Cause.SYNCHRONIZE] for one in snapshot.series) >= waited_ns > 0
     (owner,) = {one.owner for one in snapshot.series}
     assert (owner.pod, owner.container, owner.workload) == ("a", "main", "a-set")

@@ -21,6 +21,8 @@ from gpugauge.model.snapshot import (
     AgentHealth,
     DeviceUse,
     Entitlement,
+    EntitlementGap,
+    GapKind,
     HostContext,
     OwnerTime,
     Series,
@@ -281,6 +283,10 @@ def busy_snapshot(**given: Any) -> Snapshot:
                 owner=train, gpu_uuid=GPU_A, resource="nvidia.com/gpu", device_id=f"{GPU_A}::0",
                 replicas=2,
             ),
+        ),
+        "entitlements_known": True,
+        "entitlement_gaps": (
+            EntitlementGap(owner=serve, gpu_uuid=GPU_A, kind=GapKind.NOT_ENTITLED),
         ),
     }  # fmt: skip
     return snapshot(**(values | given))

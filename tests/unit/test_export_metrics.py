@@ -57,7 +57,7 @@ NO_SHRINKING = (Phase.explicit, Phase.generate)  # of a whole snapshot it takes 
 ROOMY = SeriesSettings(per_owner=1000, launch_threads=True)
 BASE_UNITS = ("_seconds", "_bytes", "_ratio", "_cores", "_info")
 COUNTED_THINGS = {
-    "contexts", "processes", "pods", "gpus", "finding", "up", "ready", "libraries", "probes",
+    "contexts", "processes", "pods", "gpus", "finding", "gap", "up", "ready", "libraries", "probes",
     "owners", "dropped",
 }  # fmt: skip
 
@@ -121,7 +121,8 @@ def test_every_family_of_the_design_is_there() -> None:
         "inflight_blocked_seconds", "launch_issue_seconds", "sync_calls_total", "poll_calls_total",
         "copy_bytes_total", "copies_total", "memory_requested_bytes", "memory_held_bytes",
         "allocations_total", "frees_total", "errors_total", "contexts", "device_processes",
-        "device_pods", "entitled_gpus", "cpu_throttled_seconds_total", "cpu_quota_cores",
+        "device_pods", "entitled_gpus", "entitlement_gap", "cpu_throttled_seconds_total",
+        "cpu_quota_cores",
         "cpu_seconds_total", "pressure_seconds_total", "finding", "device_info", "workload_info",
         "agent_up", "agent_probes", "agent_duplicate_hits_total", "agent_abandoned_calls_total",
         "agent_incomplete_processes", "agent_bpf_memory_bytes", "agent_history_bytes",
@@ -253,6 +254,10 @@ def test_exact_values_of_a_workload() -> None:
     assert values(made, "errors_total", op="allocate", code="2", **mine) == [1]
     assert values(made, "errors_total", op="launch", code="other", **mine) == [3]
     assert values(made, "entitled_gpus", pod="train-0", resource="nvidia.com/gpu") == [1]
+    gap = {"pod": "serve-1", "gpu_uuid": GPU_A, "kind": "not_entitled"}
+    assert values(made, "entitlement_gap", **gap) == [1]
+    assert values(made, "entitlement_gap", pod="train-0") == []
+    assert values(made, "agent_entitlements_up") == [1]
     assert values(made, "cpu_quota_cores", pod="train-0") == [2.5]
     assert values(made, "pressure_seconds_total", pod="train-0", resource="io") == [7]
     assert values(made, "device_processes", gpu="0", state="claimed") == [1]

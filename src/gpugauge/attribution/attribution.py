@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from gpugauge.attribution.cgroup_tree import CgroupTree, host_cgroup_root, unified_root
 from gpugauge.attribution.driver_minors import driver_minors
 from gpugauge.attribution.entitlement import DeviceNames, entitlements
+from gpugauge.attribution.gaps import EntitlementGaps
 from gpugauge.attribution.host_context import HostContexts
 from gpugauge.attribution.pod_store import PodStore
 from gpugauge.attribution.podresources import DRA_DRIVERS, RESOURCES, KubeletClient, socket_path
 from gpugauge.attribution.resolver import NOT_LISTED, Resolver
 from gpugauge.model.device import Device
-from gpugauge.model.snapshot import Entitlement, HostContext
+from gpugauge.model.process import Process
+from gpugauge.model.snapshot import Entitlement, EntitlementGap, HostContext
 from gpugauge.model.workload import Owner
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ UNLISTED_SECONDS = 20.0
 REFRESH_AT_MOST_EVERY_SECONDS = 120.0
 WALK_EVERY_SECONDS = 10.0
 """The cgroup tree is walked this often, so that what ended meanwhile is still known."""
+
+COMPARE_EVERY_SECONDS = 2.0
+"""Entitlement is compared with use this often."""
 
 
 class Attribution:
@@ -100,6 +105,8 @@ class Attribution:
         self._pods: PodWatch | None = None
         self._slices: ResourceSlices | None = None
         self._slices_started = False
+        self._gaps = EntitlementGaps()
+        self._compared: tuple[float, tuple[EntitlementGap, ...]] = (float("-inf"), ())
         self._changes = 0
         self._lock = threading.Lock()
         self._entitled: tuple[object, tuple[Entitlement, ...]] = (None, ())
@@ -169,6 +176,32 @@ class Attribution:
     def entitlements_known(self) -> bool:
         """The kubelet has answered: only then does an absent entitlement mean anything."""
         return self._kubelet.allocations.ready
+
+    def entitlement_gaps(
+        self,
+        processes: Iterable[Process],
+        devices: Sequence[Device],
+        entitlements: Sequence[Entitlement],
+    ) -> tuple[EntitlementGap, ...]:
+        """Return who uses a device without having been given it, and who holds one unused.
+
+        Args:
+            processes: Of the snapshot, at each tick: short ones are in few.
+            devices: What NVML lists.
+            entitlements: As `entitlements` returned them; nothing is said before they are known.
+        """
+        self._gaps.saw(processes)
+        if not self.entitlements_known:
+            return ()
+        now = time.monotonic()
+        if now - self._compared[0] >= COMPARE_EVERY_SECONDS:
+            self._gaps.listed(devices, self._resolver.owner)
+            parents = {one.uuid: one.mig_parent_uuid for one in devices if one.mig_parent_uuid}
+            found = self._gaps.gaps(
+                entitlements, asked_at=self._kubelet.asked_at, mig_parents=parents
+            )
+            self._compared = (now, found)
+        return self._compared[1]
 
     def host_contexts(self, owners: Iterable[Owner]) -> tuple[HostContext, ...]:
         """Return CPU quota, throttling, CPU time and pressure of each owner, in order."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,8 @@ class KubeletClient:
         self.error = ""
         """Why the last question had no answer, or "". The answer before it is kept."""
         self.polls = 0
+        self.asked_at = float("-inf")
+        """When the question was asked whose answer is the last one, by time.monotonic()."""
 
     @property
     def allocations(self) -> Allocations:
@@ -132,6 +135,7 @@ class KubeletClient:
                     ("grpc.enable_http_proxy", 0),
                 ),
             )
+        asked_at = time.monotonic()
         try:
             answer = self._call(messages, "List", "ListPodResources")
         except grpc.RpcError as error:
@@ -155,6 +159,7 @@ class KubeletClient:
         else:
             self._polls_since_shares += 1
             self._take(devices, before.shares)
+        self.asked_at = asked_at
 
     def _call(self, messages: Any, method: str, stem: str) -> Any:
         call = self._channel.unary_unary(

@@ -109,6 +109,8 @@ class Event:
     name: str
     reason: str
     message: str
+    uid: str = ""
+    """Of what it is about: a pod made anew under the same name has another."""
     warning: bool = False
     last_unix_ns: int = 0
 

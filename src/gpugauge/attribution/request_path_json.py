@@ -222,10 +222,17 @@ class NodeJson(msgspec.Struct):
     status: NodeStatus | None = None
 
 
+class ListMeta(msgspec.Struct, rename={"more": "continue"}):
+    """Of a list: where its next page begins."""
+
+    more: str | None = None
+
+
 class Page(msgspec.Struct):
     """A list: its items stay bytes, so that one of another form spoils no other."""
 
     items: list[Raw] | None = None
+    metadata: ListMeta | None = None
 
 
 def decode(data: bytes | bytearray | Raw, kind: type[T]) -> T:
@@ -240,9 +247,10 @@ def decode(data: bytes | bytearray | Raw, kind: type[T]) -> T:
         raise ForeignDataError(f"An answer of the API server is off: {error}.") from None
 
 
-def items(data: bytes | bytearray) -> list[Raw]:
-    """Return the items of a list, undecoded."""
-    return list(decode(data, Page).items or ())
+def items(data: bytes | bytearray) -> tuple[list[Raw], str]:
+    """Return the items of a page, undecoded, and where the next one begins ("" for none)."""
+    page = decode(data, Page)
+    return list(page.items or ()), (page.metadata.more or "") if page.metadata else ""
 
 
 def unix_ns(text: Any) -> int:

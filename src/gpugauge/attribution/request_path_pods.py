@@ -81,6 +81,7 @@ def event(data: msgspec.Raw) -> Event:
         name=clean(about.name, 253),
         reason=clean(raw.reason),
         message=clean((raw.message or "").replace("\n", " "), 2 * VALUE_LIMIT),
+        uid=clean(about.uid),
         warning=raw.type == "Warning",
         last_unix_ns=js.unix_ns(raw.lastTimestamp) or js.unix_ns(raw.eventTime),
     )

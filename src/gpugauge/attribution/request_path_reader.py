@@ -30,7 +30,9 @@ from gpugauge.errors import ForeignDataError, UnavailableError
 LIMIT_BYTES = 16 << 20
 SECONDS = 5.0
 """For one answer; after one that never came no more is asked."""
-ITEMS_LIMIT = 2_000
+PAGE_ITEMS = 250
+"""A node with its list of images can have 50 kB."""
+ITEMS_LIMIT = 5_000
 RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, newest first: v1 since Kubernetes 1.34."""
 AGENT_LABEL = "app.kubernetes.io/name=gpugauge"
@@ -63,10 +65,10 @@ class RequestPathReader:
         path = f"/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}"
         return request_path_pods.pod(self._get("pods", "get", path))
 
-    def events(self, namespace: str) -> tuple[Event, ...]:
-        """Return the events of a namespace, oldest first."""
+    def events(self, namespace: str, selector: str) -> tuple[Event, ...]:
+        """Return events of a namespace by field selector, oldest first."""
         path = f"/api/v1/namespaces/{quote(namespace, '')}/events"
-        found = self._list("events", path, {}, request_path_pods.event)
+        found = self._list("events", path, {"fieldSelector": selector}, request_path_pods.event)
         return tuple(sorted(found, key=lambda one: one.last_unix_ns))
 
     def node(self, name: str) -> NodeFacts:
@@ -109,8 +111,13 @@ class RequestPathReader:
 
     def slices(self) -> tuple[SliceFacts, ...]:
         """Return what DRA drivers offer, on all nodes."""
-        data = self._resource("resourceslices", "list", "resourceslices")
-        return _decoded(data, request_path_claims.resource_slice)
+        for version in RESOURCE_VERSIONS:
+            path = f"/apis/resource.k8s.io/{version}/resourceslices"
+            try:
+                return self._list("resourceslices", path, {}, request_path_claims.resource_slice)
+            except NotThereError:
+                continue
+        raise NotThereError("the API server has no resourceslices")
 
     def daemon_sets(self) -> tuple[DaemonSetFacts, ...]:
         """Return the DaemonSets whose names speak of NVIDIA, GPUs or node features."""
@@ -126,12 +133,20 @@ class RequestPathReader:
                 return self._get(what, verb, f"/apis/resource.k8s.io/{version}/{below}")
             except NotThereError:
                 continue
-        raise NotThereError(f"The API server has no such {what}.")
+        raise NotThereError(f"the API server has no such {what}")
 
     def _list(
         self, what: str, path: str, params: dict[str, str], make: Callable[[msgspec.Raw], T]
     ) -> tuple[T, ...]:
-        return _decoded(self._get(what, "list", path, params), make)
+        found: list[T] = []
+        more = ""
+        while len(found) < ITEMS_LIMIT:
+            asked = {**params, "limit": str(PAGE_ITEMS), **({"continue": more} if more else {})}
+            raw, more = js.items(self._get(what, "list", path, asked))
+            found += _decoded(raw, make)
+            if not more:
+                break
+        return tuple(found[:ITEMS_LIMIT])
 
     def _get(
         self, what: str, verb: str, path: str, params: dict[str, str] | None = None
@@ -139,8 +154,7 @@ class RequestPathReader:
         if self._silent:
             raise UnavailableError(self._silent)
         try:
-            asked = {"limit": str(ITEMS_LIMIT), **(params or {})} if verb == "list" else {}
-            return self._server.get(path, asked, limit_bytes=LIMIT_BYTES, seconds=SECONDS)
+            return self._server.get(path, params or {}, limit_bytes=LIMIT_BYTES, seconds=SECONDS)
         except Refused as error:
             if error.status == 404:
                 raise NotThereError(f"the API server has no such {what}") from None
@@ -166,11 +180,11 @@ class _RuntimeClass(msgspec.Struct):
     handler: str = ""
 
 
-def _decoded(data: bytearray, make: Callable[[msgspec.Raw], T]) -> tuple[T, ...]:
+def _decoded(raw: list[msgspec.Raw], make: Callable[[msgspec.Raw], T]) -> list[T]:
     found = []
-    for item in js.items(data)[:ITEMS_LIMIT]:
+    for item in raw:
         try:
             found.append(make(item))
         except ForeignDataError:
             continue  # one that is off does not hide the others
-    return tuple(found)
+    return found

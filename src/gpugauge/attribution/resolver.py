@@ -158,6 +158,7 @@ class Resolver:
             pod_uid=identity.pod_uid,
             container_id=container_id,
             reason=reason,
+            pending=self._kubernetes,
         )
 
     @staticmethod

@@ -354,6 +354,19 @@ METRICS: tuple[Metric, ...] = (
         "a shared device counts as one.",
     ),
     Metric(
+        name="entitlement_gap",
+        kind=GAUGE,
+        labels=(*WORKLOAD, "kind"),
+        help="1 where what a container uses differs from what the kubelet gave it.",
+        samples=lambda view: view.gaps.items(),
+        meaning="`not_entitled`: it submits work to a device that its pod was not given; whoever "
+        "was given it pays for that. `not_used`: its pod holds the device for two minutes or more, "
+        "and no process of the pod has submitted work to it since the agent started.",
+        wrong_when="Absent while `gpugauge_agent_entitlements_up` is 0, and for devices whose "
+        "UUID is not known. Devices of resource names or DRA drivers that the settings do not "
+        "name are not seen as given. After a restart of the agent earlier use is forgotten.",
+    ),
+    Metric(
         name="device_info",
         kind=GAUGE,
         labels=(
@@ -632,6 +645,16 @@ METRICS: tuple[Metric, ...] = (
         help="1 while pods can be learned, or are not asked for.",
         samples=of.agent(lambda a: float(not a.pods_error)),
         meaning="0 means that new pods show as containers until the API server answers again.",
+        wrong_when=NEVER,
+    ),
+    Metric(
+        name="agent_entitlements_up",
+        kind=GAUGE,
+        labels=(),
+        help="1 once the kubelet has told which container was given which device.",
+        samples=lambda view: (((), float(view.snapshot.entitlements_known)),),
+        meaning="While it is 0, absent entitlements and gaps say nothing. It stays 1 while the "
+        "kubelet restarts: its last answer is kept, and no pod younger than it is judged.",
         wrong_when=NEVER,
     ),
     Metric(

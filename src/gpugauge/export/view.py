@@ -11,14 +11,21 @@ from gpugauge.export.budget import Admission, SeriesBudget
 from gpugauge.export.merge import merge_hosts, merge_series, merge_times
 from gpugauge.model.device import Device
 from gpugauge.model.finding import Finding
-from gpugauge.model.snapshot import Entitlement, HostContext, OwnerTime, Series, Snapshot
+from gpugauge.model.snapshot import (
+    Entitlement,
+    EntitlementGap,
+    HostContext,
+    OwnerTime,
+    Series,
+    Snapshot,
+)
 from gpugauge.model.workload import UNKNOWN, Owner
 
 OwnerLabels = tuple[str, str, str, str, str]
 OTHER: OwnerLabels = ("other", "other", "other", "other", "other")
 """The owner of what the series budget has no room for."""
 
-_Part = TypeVar("_Part", Series, OwnerTime, HostContext, Entitlement)
+_Part = TypeVar("_Part", Series, OwnerTime, HostContext, Entitlement, EntitlementGap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class View:
     hosts: Mapping[OwnerLabels, HostContext]
     entitled: Mapping[tuple[str, ...], int]
     """Devices by the OWNER labels and the resource."""
+    gaps: Mapping[tuple[str, ...], int]
+    """Containers by the WORKLOAD labels and the kind of the gap."""
     kinds: Mapping[OwnerLabels, str]
     """Kind of workload by owner."""
     folded: int
@@ -75,7 +84,8 @@ def make_view(
     series = _grouped(snapshot.series)
     times, hosts = _grouped(snapshot.times), _grouped(snapshot.hosts)
     devices = {labels: len({part.gpu_uuid for part in parts}) for labels, parts in series.items()}
-    for labels in (*times, *hosts, *_grouped(snapshot.entitlements)):
+    allotted = (_grouped(snapshot.entitlements), _grouped(snapshot.entitlement_gaps))
+    for labels in (*times, *hosts, *allotted[0], *allotted[1]):
         devices.setdefault(labels, 1)
     admitted = admission.admit(devices)
 
@@ -97,6 +107,11 @@ def make_view(
     for entitlement in snapshot.entitlements:
         key = (*place(owner_labels(entitlement.owner)), clean(entitlement.resource))
         entitled[key] = entitled.get(key, 0) + 1
+    gaps: dict[tuple[str, ...], int] = {}
+    for gap in snapshot.entitlement_gaps:
+        whose = place(owner_labels(gap.owner))
+        gap_key = (*whose[:4], clean(gap.gpu_uuid) or UNKNOWN, whose[4], gap.kind.value)
+        gaps[gap_key] = gaps.get(gap_key, 0) + 1
     return View(
         snapshot=snapshot,
         findings=findings,
@@ -105,6 +120,7 @@ def make_view(
         # Pressure and quota of strangers do not add up to anything: those folded are left out.
         hosts={key: merge_hosts(hosts[key]) for key in sorted(hosts) if key in admitted},
         entitled=dict(sorted(entitled.items())),
+        gaps=dict(sorted(gaps.items())),
         kinds={key: kind for key, kind in sorted(kinds.items()) if key != OTHER},
         folded=len(devices) - len(admitted),
         budget=budget,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from gpugauge.model.abi import Cause, Family, Loss, Slot
 from gpugauge.model.device import Device
@@ -86,6 +87,24 @@ class Entitlement:
     """How many replicas this device is shared into here (`::N` ids); 0: exclusive."""
 
 
+class GapKind(StrEnum):
+    """How entitlement and use of a device differ."""
+
+    NOT_ENTITLED = "not_entitled"
+    """It works on a device that the kubelet did not give to its pod."""
+    NOT_USED = "not_used"
+    """The kubelet gave it, and no container of the pod has worked on it since the agent watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitlementGap:
+    """A container whose use of a device differs from what the kubelet gave out."""
+
+    owner: Owner
+    gpu_uuid: str
+    kind: GapKind
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHealth:
     """The agent on itself."""
@@ -140,3 +159,7 @@ class Snapshot:
     hosts: tuple[HostContext, ...]
     entitlements: tuple[Entitlement, ...]
     agent: AgentHealth
+    entitlements_known: bool = False
+    """The kubelet has answered: only then does an absent entitlement mean anything."""
+    entitlement_gaps: tuple[EntitlementGap, ...] = ()
+    """None while entitlements are not known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 UNKNOWN = "unknown"
@@ -37,6 +37,8 @@ class Owner:
     """Why it is unknown."""
     traced: bool = True
     """False for a pod that opted out: its calls are not counted."""
+    pending: bool = field(default=False, compare=False)
+    """The pods' list is to come, or its next change may name it: ask again before it is final."""
 
 
 HOST = Owner(Scope.HOST)

@@ -116,6 +116,14 @@ class KubernetesSettings:
     is found; `on` reports it as an error where there is none; `off` never asks."""
     kubelet_path: str = "/var/lib/kubelet"
     """The kubelet's root folder, with `pod-resources/kubelet.sock` in it."""
+    kubeconfig: str = ""
+    """Path of a kubeconfig. Empty: the pod's service account, which is right in a cluster; a
+    kubeconfig is for an agent that runs outside a pod."""
+    gpu_resources: tuple[str, ...] = ("nvidia.com/",)
+    """Names of resources that are GPUs, or what their names begin with. Device plugins can give
+    theirs another name; without it here nobody seems to have been given a device."""
+    dra_drivers: tuple[str, ...] = ("gpu.nvidia.com",)
+    """Drivers of dynamic resource allocation (DRA) whose devices are GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,11 @@ from gpugauge.state.tracked import Tracked, TrackedPlace
 
 HOLD_NS = 5_000_000_000
 """So long the counts of a process are held back while its owner is looked up."""
+HOLD_PENDING_NS = 30_000_000_000
+"""So long where the pod is not listed yet: a list or its next change comes within seconds, and
+an API server that is down for hours must not hide what runs."""
+HELD_ENDED_LIMIT = 256
+"""So many ended processes keep their rows while they wait: a flood of them must not."""
 
 
 class Processes:
@@ -126,7 +131,19 @@ class Processes:
         fresh, fresh_ns = reading.fresh_launches(at.lanes)
         at.issue.update(fresh, fresh_ns, reading.deep_launches(at.lanes))
 
+    def hold_back(self, now_ns: int) -> None:
+        """Decide whose counts wait for their owner."""
+        ended = 0
+        for process in self.by_number.values():
+            process.held = process.owner.traced and self._waits(process, now_ns)
+            if process.held and not process.alive:
+                ended += 1
+                process.held = ended <= HELD_ENDED_LIMIT
+
     @staticmethod
-    def held_back(process: Tracked, now_ns: int) -> bool:
-        """Return whether its counts wait for its owner."""
-        return process.owner is NOBODY and now_ns - process.slot.first_call_ns < HOLD_NS
+    def _waits(process: Tracked, now_ns: int) -> bool:
+        """Return whether its counts wait for its owner: what was added to one stays there."""
+        age_ns = now_ns - process.slot.first_call_ns
+        if process.owner is NOBODY:
+            return process.alive and age_ns < HOLD_NS
+        return process.owner.pending and age_ns < HOLD_PENDING_NS

@@ -70,18 +70,21 @@ class State:
         )
         identities = self.processes.identities
         followed = tuple(self.processes.by_number.values())
+        self.processes.hold_back(now_ns)
         for process in followed:
             self._judge(process, facts, extra, now_ns)
             if not process.owner.traced:
                 continue  # what it called before its owner was known is not told either
-            if not self.processes.held_back(process, now_ns) or not process.alive:
+            if not process.held:
                 self._ledger.add(process, now_ns)
         self._ledger.retire(now_ns)
         views = tuple(
             process_view(p, now_ns, self.processes.reading, extra, identities.contexts(number))
             for number, p in self.processes.by_number.items()
-            if p.owner.traced
+            if p.owner.traced and not p.end_told
         )
+        for process in followed:
+            process.end_told = not process.alive
         return self._snapshot(raw, facts, views)
 
     def saw(self, inventory: Inventory, now_ns: int) -> None:
@@ -90,7 +93,7 @@ class State:
 
     def ended(self) -> tuple[Tracked, ...]:
         """Return processes that ended: the agent reaps their rows, then calls `reap`."""
-        return tuple(p for p in self.processes.by_number.values() if not p.alive)
+        return tuple(p for p in self.processes.by_number.values() if not (p.alive or p.held))
 
     def reap(self, number: int) -> None:
         """Forget a process whose rows are gone."""

@@ -54,6 +54,10 @@ class Tracked:
     split_published: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
     gone: bool = False
     """Ended without the programs having told: found by its pid."""
+    held: bool = False
+    """Its counts wait for its owner."""
+    end_told: bool = False
+    """A snapshot has shown that it ended."""
 
     @property
     def alive(self) -> bool:

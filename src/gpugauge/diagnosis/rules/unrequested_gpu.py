@@ -16,7 +16,8 @@ def check(case: Case) -> Verdict:
         return FINE
     if case.gpu_uuid in ("", UNKNOWN):
         return LookAgain("the device")
-    if snapshot.agent.pods_error or not snapshot.entitlements:
+    known = snapshot.entitlements or snapshot.entitlements_known
+    if snapshot.agent.pods_error or not known:
         return LookAgain("devices given to pods, by the kubelet")
     if case.claimed:
         return LookAgain("NVML's word that the process is on the device")
