@@ -21,6 +21,7 @@ import pytest
 from gpugauge.agent import libraries as agent_libraries
 from gpugauge.agent.bugreport import REPORT_PATH
 from gpugauge.agent.lock import NodeLock
+from gpugauge.discovery.inspect import Inspector
 from gpugauge.ebpf.sideband import Sideband
 from gpugauge.errors import UnavailableError
 from gpugauge.model.abi import Loss, Slot
@@ -28,7 +29,7 @@ from gpugauge.model.workload import Owner, Scope
 from tests.k8s.fakes.containers import run_container
 from tests.linux.agents import AgentProcess, agent, metrics
 from tests.linux.test_agent import breakpoints
-from tests.linux.tracing import OwnMachine, Traced
+from tests.linux.tracing import VENDOR, OwnMachine, Traced
 from tests.linux.watching import Watching, eventually, watching
 
 CALLS = 7
@@ -544,3 +545,36 @@ def test_a_bug_report_of_a_running_agent(tmp_path: Path) -> None:
         assert any("serving on port" in line for line in report["log"])
         assert str(tmp_path) not in "\n".join(report["log"])
     machine.close()
+
+
+def test_a_waiting_child_serves_one_file(tmp_path: Path) -> None:
+    """It is started beforehand, and no other file ever meets it."""
+    machine = OwnMachine(tmp_path)
+    inspector = Inspector(VENDOR)
+    plain = inspector.inspect(str(machine.library))
+    try:
+        for kill in (False, True):
+            inspector.prepare()
+            inspector.prepare()  # one is enough
+            (waiting,) = children()
+            if kill:
+                os.kill(waiting, signal.SIGKILL)
+                os.waitid(os.P_PID, waiting, os.WEXITED | os.WNOWAIT)
+            assert inspector.inspect(str(machine.library)) == plain
+            assert children() == set()
+        inspector.prepare()
+    finally:
+        inspector.close()
+    inspector.prepare()
+    assert children() == set()
+    machine.close()
+
+
+def children() -> set[int]:
+    """Children of this process that inspect files."""
+    found = set()
+    for name in Path("/proc/self/task").iterdir():
+        for pid in (name / "children").read_text().split():
+            if b"gpugauge.discovery.child" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(int(pid))
+    return found
