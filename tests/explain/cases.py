@@ -229,13 +229,21 @@ def completed_then_failed(s: Stage) -> None:
     s.kubelet.given = []
 
 
-@case(10, Layer.ALLOCATION, "is gone", "systemctl restart kubelet", wanted="")
+@case(10, Layer.ALLOCATION, "is gone", "systemctl restart kubelet", verdict=Verdict.WARNING,
+      wanted="")  # fmt: skip
 def devices_of_a_deleted_pod(s: Stage) -> None:
     s.checkpoint(pod_uid("ml/deleted"))
 
 
 @case(11, Layer.ALLOCATION, "the kubelet lists no devices", "delete pod train-0")
 def checkpoint_lost(s: Stage) -> None:
+    s.kubelet.given = []
+    s.no_devices_inside()
+
+
+@case(11, Layer.ALLOCATION, "the kubelet may give its GPU to others", "delete pod train-0",
+      verdict=Verdict.WARNING)  # fmt: skip
+def checkpoint_lost_and_it_runs_on(s: Stage) -> None:
     s.kubelet.given = []
 
 
@@ -346,6 +354,7 @@ def runtime_not_configured(s: Stage) -> None:
 @case(24, Layer.RUNTIME, "no runtime named nvidia in /etc/containerd/config.toml", "nvidia-ctk",
       verdict=Verdict.BROKEN)  # fmt: skip
 def configuration_overwritten(s: Stage) -> None:
+    s.not_started("ContainerCreating")
     s.write(s.root / "etc/containerd/config.toml", 'version = 2\n[plugins."x".runtimes.runc]\n')
 
 
@@ -519,6 +528,7 @@ def ecc(s: Stage) -> None:
 def nouveau(s: Stage) -> None:
     s.modules("nouveau")
     s.loaded("")
+    s.nvml_error = "The NVIDIA driver is not loaded."
     s.on_bus("0000:01:00.0", "nouveau")
 
 
@@ -533,6 +543,7 @@ def no_fabric_manager(s: Stage) -> None:
 def driver_not_loaded(s: Stage) -> None:
     s.modules()
     s.loaded("")
+    s.nvml_error = "The NVIDIA driver is not loaded."
     s.on_bus("0000:01:00.0", "")
 
 

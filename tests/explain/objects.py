@@ -120,11 +120,12 @@ def event(
     kind: str = "Pod",
     namespace: str = "ml",
     at: str = STARTED,
+    uid: str = "",
 ) -> Object:
     """Return a warning event."""
     return {
         "metadata": {"name": f"{name}.{reason}", "namespace": namespace, "uid": pod_uid(message)},
-        "involvedObject": {"kind": kind, "name": name, "namespace": namespace},
+        "involvedObject": {"kind": kind, "name": name, "namespace": namespace, "uid": uid},
         "reason": reason,
         "message": message,
         "type": "Warning",

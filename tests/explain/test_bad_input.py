@@ -199,3 +199,15 @@ def test_never_a_green_step_that_was_not_checked(whole: Evidence, count: int) ->
             assert step.answers
             if step.verdict is Verdict.NOT_SEEN:
                 assert all(one.seen for one in step.answers)
+
+
+def test_lists_come_in_pages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpugauge.attribution import request_path_reader
+
+    monkeypatch.setattr(request_path_reader, "PAGE_ITEMS", 7)
+    stage.others += [objects.pod(f"other-{number}") for number in range(23)]
+    evidence = stage.evidence()
+    assert evidence.node_pods is not None
+    assert len(evidence.node_pods) == 2 + 23
+    pages = [p for path, p in stage.server.requests if path == PODS and p.get("limit") == "7"]
+    assert len(pages) == 4

@@ -17,7 +17,7 @@ from tests.explain.cases import MIG_A, claimed, mig, the_node, the_pod
 from tests.explain.objects import GPU, NODE
 from tests.explain.stage import CLAIMS, PID, SLICES, Stage
 from tests.k8s.fakes.kubelet import Given
-from tests.k8s.fakes.objects import resource_slice
+from tests.k8s.fakes.objects import pod_uid, resource_slice
 from tests.support.snapshots import GPU_A, GPU_B, device
 
 HELD = (DeviceProcess(PID, 3 << 30),)
@@ -220,3 +220,30 @@ def test_processes_of_other_devices_are_left_out(stage: Stage) -> None:
     assert {one.owner.pod for one in found} == {"train-0", "neighbour-0"}
     everybody = stage.evidence("").processes
     assert everybody is not None and len(everybody) == 3
+
+
+def test_a_client_of_mps_that_has_not_begun_is_not_kept_out(stage: Stage) -> None:
+    mps(stage)
+    stage.processes = []
+    server = (DeviceProcess(302, 30 << 20),)
+    stage.make_process(302, "nvidia-cuda-mps", "/kubepods/burstable/mps")
+    stage.devices[0] = device(GPU_A, compute_mode="exclusive_process", processes=server)
+    report = stage.explain()
+    assert report.broken == "", report_text(report)
+    assert "no process of it has called CUDA yet" in report_text(report)
+
+
+def test_events_of_an_earlier_pod_of_that_name_are_not_its(stage: Stage) -> None:
+    stage.not_started("ContainerCreating")
+    told = 'no runtime for "nvidia" is configured'
+    stage.events.append(objects.event("FailedCreatePodSandBox", told, uid="another"))
+    assert stage.explain().broken == ""
+    stage.events.append(objects.event("FailedCreatePodSandBox", told, uid=pod_uid("ml/train-0")))
+    assert stage.explain().broken == "container runtime"
+
+
+def test_wsl_has_one_file_for_all(stage: Stage) -> None:
+    stage.no_devices_inside()
+    stage.device_file(stage.main / "root/dev/dxg", 10, 127)
+    report = stage.explain()
+    assert "main has /dev/dxg" in {a.seen for s in report.steps for a in s.answers}

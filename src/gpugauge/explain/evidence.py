@@ -17,6 +17,9 @@ from gpugauge.attribution.request_path import (
 from gpugauge.model.device import Inventory
 from gpugauge.model.process import Process
 
+WSL_FILE = "dxg"
+"""All GPUs under WSL, where there is no file of NVIDIA's."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceNode:

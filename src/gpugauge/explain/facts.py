@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpugauge.attribution.device_id import parse_device_id, parse_dra_device
@@ -9,12 +10,13 @@ from gpugauge.attribution.entitlement import DeviceNames
 from gpugauge.attribution.podresources import RESOURCES
 from gpugauge.attribution.request_path import ContainerRequest, NodeFacts, PodRequest, Taint
 from gpugauge.explain.check import NotSeenError, need
-from gpugauge.explain.evidence import ContainerSeen, Evidence
+from gpugauge.explain.evidence import ContainerSeen, DeviceNode, Evidence
 from gpugauge.model.device import Device
 from gpugauge.model.process import Process
 from gpugauge.model.workload import UNKNOWN
 
 DRA_DRIVER = "gpu.nvidia.com"
+_GPU_FILE = re.compile(r"nvidia[0-9]{1,4}")
 
 
 def gpu_limits(container: ContainerRequest) -> dict[str, str]:
@@ -207,6 +209,11 @@ def is_plugin(pod: PodRequest) -> bool:
     if any(word in image for image in pod.images for word in words):
         return True
     return "nvidia" in pod.name and "device-plugin" in pod.name
+
+
+def gpu_files(devices: Iterable[DeviceNode]) -> tuple[str, ...]:
+    """Return the files of GPUs themselves: nvidia0, nvidia1."""
+    return tuple(d.name for d in devices if _GPU_FILE.fullmatch(d.name))
 
 
 def taken(evidence: Evidence) -> dict[str, int]:

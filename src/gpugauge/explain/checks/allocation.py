@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpugauge.attribution.device_id import parse_device_id
 from gpugauge.explain.check import NotSeenError, broken, check, need, ok, warning
 from gpugauge.explain.evidence import Evidence
-from gpugauge.explain.facts import asked, asking, given, wanted
+from gpugauge.explain.facts import asked, asking, given, gpu_files, wanted
 from gpugauge.explain.report import Answer, Layer
 
 _SHOWN = 2
@@ -69,8 +69,11 @@ def devices(e: Evidence) -> Iterator[Answer]:
     app = sum(1 for c in pod.containers if c.kind == "app" and c.resources)
     if not ids and not app:
         return  # only an init container asked, and it is over
-    yield broken(
-        f"it asks for {want}, and the kubelet lists {len(ids) or 'no'} devices of it",
+    inside = any(gpu_files(c.devices or ()) for c in e.containers or ())
+    found = warning if inside else broken
+    yield found(
+        f"it asks for {want}, and the kubelet lists {len(ids) or 'no'} devices of it"
+        + ("; the kubelet may give its GPU to others" if inside else ""),
         f"{want} device ids of this pod in PodResources",
         f"kubectl -n {pod.namespace} delete pod {pod.name}   # the kubelet lost its checkpoint",
         case=11,
@@ -108,11 +111,10 @@ def holders(e: Evidence) -> Iterator[Answer]:
     # The UID of a static pod is a hash without dashes, and not the API server's.
     dead = sorted(uid for uid in e.kubelet.holders if uid not in known and "-" in uid)
     if dead:
-        found = warning if e.pod_wanted else broken
-        yield found(
+        yield warning(
             f"the kubelet's checkpoint holds {e.kubelet.holders[dead[0]]} for pod UID "
             f"{dead[0]}, which is gone" + (f" (and {len(dead) - 1} more)" if dead[1:] else ""),
-            "devices of deleted pods given back",
+            "devices of deleted pods given back, at the latest with the next allocation",
             "systemctl restart kubelet",
             case=10,
         )

@@ -44,8 +44,8 @@ def loaded(e: Evidence) -> Iterator[Answer]:
     if facts.loaded_version:
         yield ok(f"{facts.loaded_version} loaded")
         return
-    if e.simulated:
-        raise NotSeenError("the driver is simulated")
+    if e.inventory is not None and e.inventory.devices and not e.inventory.error:
+        raise NotSeenError("/proc/driver/nvidia is not there, though NVML answers")
     if facts.pci == ():
         found = broken if e.pod_wanted else warning
         yield found(

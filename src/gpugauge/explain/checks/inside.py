@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpugauge.attribution.device_id import parse_device_id
 from gpugauge.attribution.request_path import ContainerRequest
 from gpugauge.explain.check import NotSeenError, broken, check, need, ok, warning
-from gpugauge.explain.evidence import ContainerSeen, DeviceNode, Evidence
+from gpugauge.explain.evidence import WSL_FILE, ContainerSeen, Evidence
 from gpugauge.explain.facts import (
     asking,
     containers_that_ask,
     errors,
     given,
+    gpu_files,
     pod_devices,
     pod_processes,
     running,
@@ -21,16 +21,10 @@ from gpugauge.explain.facts import (
 )
 from gpugauge.explain.report import Answer, Layer
 
-GPU_FILE = re.compile(r"nvidia[0-9]{1,4}")
 GPU_MAJOR = 195
 """Of /dev/nvidia0 and nvidiactl, on Linux (Documentation/admin-guide/devices.txt)."""
 CONSUMER = ("GeForce", "TITAN", "Quadro RTX")
 """Products for which NVIDIA's forward compatibility is not made."""
-
-
-def gpu_files(devices: tuple[DeviceNode, ...]) -> tuple[str, ...]:
-    """Return the files of GPUs themselves: nvidia0, nvidia1."""
-    return tuple(d.name for d in devices if GPU_FILE.fullmatch(d.name))
 
 
 def _asking_and_running(
@@ -54,6 +48,9 @@ def device_files(e: Evidence) -> Iterator[Answer]:
     for told, seen in _asking_and_running(e):
         found = need(seen.devices, e, "containers")
         files = gpu_files(found)
+        if any(d.name == WSL_FILE for d in found):
+            yield ok(f"{told.name} has /dev/{WSL_FILE}")
+            continue
         if any(d.name == "nvidiactl" for d in found) and files:
             yield ok(f"{told.name} has /dev/{', '.join(files[:8])}")
             continue

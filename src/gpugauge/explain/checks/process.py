@@ -106,6 +106,7 @@ def compute_mode(e: Evidence) -> Iterator[Answer]:
     mine = {p.pid for p in pod_processes(e)}
     mine |= {pid for c in e.containers or () for pid in c.pids}
     refused = errors(pod_processes(e)).get(BUSY, 0)
+    by_mps = e.services is not None and (e.services.mps_control or e.services.mps_server)
     for device in looked_at(e):
         mode = device.compute_mode
         if mode == "prohibited":
@@ -115,7 +116,7 @@ def compute_mode(e: Evidence) -> Iterator[Answer]:
                 f"nvidia-smi -i {device.index} -c DEFAULT",
                 case=42,
             )
-        elif mode in ("exclusive_process", "exclusive_thread"):
+        elif mode in ("exclusive_process", "exclusive_thread") and not by_mps:
             users = {p.pid for p in device.processes or () if p.kind != "graphics"}
             others = sorted(users - mine)
             if others and e.pod_wanted and (refused or not users & mine):

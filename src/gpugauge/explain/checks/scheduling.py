@@ -178,7 +178,7 @@ def _insufficient(e: Evidence, pod: PodRequest, told: str) -> Iterator[Answer]:
         )
         return
     most = max(n.allocatable[resource] for n in offering)
-    proof = f"{len(offering)} nodes offer {resource}, {most} at most"
+    proof = f"nodes that offer {resource}: {len(offering)}, with {most} at most"
     if most >= asked(pod)[resource]:
         proof += ", and other pods hold them"
     yield broken(

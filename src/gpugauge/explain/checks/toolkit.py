@@ -22,6 +22,8 @@ def handler(e: Evidence) -> Iterator[Answer]:
         return
     if e.pod_wanted and wants != "nvidia":
         return
+    if e.pod is not None and any(c.state == "running" for c in e.pod.containers):
+        return  # it was started all the same: a configuration was read that we do not know
     found = broken if e.pod_wanted else warning
     yield found(
         f"no runtime named nvidia in {', '.join(e.toolkit.runtime_configs)}",

@@ -55,13 +55,16 @@ def gather_pod(found: Found, reader: RequestPathReader, wanted: str) -> str:
         found.missing["pod"] = GONE
     except GpugaugeError as error:
         found.missing["pod"] = reason(error)
-    events = found.take("events", lambda: reader.events(namespace))
-    if events is not None:
-        found.values["events"] = tuple(
-            e for e in events if e.name == name or (e.name and name.startswith(f"{e.name}-"))
-        )
     if pod is None:
+        # Whoever should make it may have been refused: events of its owner, by name.
+        events = found.take("events", lambda: reader.events(namespace, "reason=FailedCreate"))
+        if events is not None:
+            found.values["events"] = tuple(e for e in events if name.startswith(f"{e.name}-"))
         return ""
+    uid, selector = pod.uid, f"involvedObject.name={name}"
+    events = found.take("events", lambda: reader.events(namespace, selector))
+    if events is not None:
+        found.values["events"] = tuple(e for e in events if e.uid in ("", uid))
     if pod.runtime_class:
         try:
             found.values["runtime_handler"] = reader.runtime_class(pod.runtime_class)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpugauge.attribution.driver_minors import driver_minors
 from gpugauge.discovery.host import find_host_drivers, parse_driver_version
-from gpugauge.explain.evidence import DeviceNode, DriverFacts, PciDevice
+from gpugauge.explain.evidence import WSL_FILE, DeviceNode, DriverFacts, PciDevice
 from gpugauge.explain.gather.places import Places, folder, text
 from gpugauge.vendors import CUDA
 
@@ -61,7 +61,7 @@ def device_nodes(path: str) -> tuple[DeviceNode, ...] | None:
     names = folder(path) if path else None
     if names is None:
         return None
-    wanted = [name for name in names if name.startswith("nvidia")]
+    wanted = [name for name in names if name.startswith("nvidia") or name == WSL_FILE]
     wanted += [f"{f}/{n}" for f in _FILES if f in names for n in folder(f"{path}/{f}") or ()]
     found = (device_node(path, name) for name in wanted[:512])
     return tuple(one for one in found if one is not None)
