@@ -50,7 +50,7 @@ class RuleState:
                 return False
             # A row of 15 s that shows it has held for 15 s, or most of them.
             held = (now_ns - self.first_ns) / SECOND + row_seconds
-            if verdict.at_once or held >= settings.confirm_seconds:
+            if verdict.at_once or held >= settings.confirm_seconds * verdict.confirm_ratio:
                 self.opened_ns = now_ns
                 return True
             return False

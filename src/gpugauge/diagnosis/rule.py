@@ -43,6 +43,8 @@ class Suspicion:
     """Seconds ago that it began, where the rule knows; else the history is asked."""
     at_once: bool = False
     """No need to see it for longer: it has happened, or the rule has waited by itself."""
+    confirm_ratio: float = 1.0
+    """How much longer than usual it must hold, where the harm is small."""
     keep_seconds: float = 0.0
     """How long it is shown after it was last seen, if longer than usual."""
     harm: bool = True

@@ -49,7 +49,7 @@ def check(case: Case) -> Verdict:
         batches_lost = 1 - now.htod_bytes_per_second / usual.htod_bytes_per_second
     # A loss that small must stand out of how much the rate varies anyway.
     spread = 1 - phase.work_low / usual.work_per_second
-    least = max(limits.added_synchronization_lost_ratio, min(2 * spread, limits.harm_lost_ratio))
+    least = max(limits.added_synchronization_lost_ratio, min(3 * spread, limits.harm_lost_ratio))
     least = case.slack(least)
     if lost < least and batches_lost < least and idle < case.slack(limits.harm_idle_ratio):
         return FINE  # the wait only moved from one call to another
@@ -82,6 +82,7 @@ def check(case: Case) -> Verdict:
             *compare("known idle", "ratio", now.idle_ratio, usual.idle_ratio),
         ),
         explained_ratio=cost,
+        confirm_ratio=1.0 if max(lost, batches_lost, idle) >= limits.harm_lost_ratio else 1.35,
         lacked=() if now.idle_ratio is not None else ("known idle time",),
     )  # fmt: skip
 
