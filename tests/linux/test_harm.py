@@ -556,6 +556,7 @@ def test_a_waiting_child_serves_one_file(tmp_path: Path) -> None:
         for kill in (False, True):
             inspector.prepare()
             inspector.prepare()  # one is enough
+            eventually(lambda: len(children()) == 1)  # its name comes just after its start
             (waiting,) = children()
             if kill:
                 os.kill(waiting, signal.SIGKILL)
