@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from gpugauge.discovery.names import clean
 from gpugauge.explain.report import Answer, Layer, Report, Step, Verdict
 from gpugauge.explain.text_memory import memory_lines
 
@@ -23,7 +24,8 @@ _OK_LINES = 2
 
 def report_text(report: Report, *, memory: bool = True) -> str:
     """Return the whole report as lines of at most 80 columns."""
-    return "\n".join(_lines(report, memory)) + "\n"
+    # Commands of processes and words of the runtime are tenants': nothing steers the terminal.
+    return "".join(f"{clean(line, WIDTH)}\n" for line in _lines(report, memory))
 
 
 def _lines(report: Report, memory: bool) -> Iterator[str]:

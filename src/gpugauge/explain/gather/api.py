@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from gpugauge.attribution.request_path_reader import RequestPathReader
 
 T = TypeVar("T")
+LOG = logging.getLogger(__name__)
 SOURCES = ("pod", "events", "node", "nodes", "node_pods", "claims", "slices", "daemon_sets")
 
 
@@ -34,6 +36,10 @@ class Found:
             value = read()
         except GpugaugeError as error:
             self.missing[source] = reason(error)
+            return None
+        except Exception as error:  # what is not ours can have any form: the walk goes on
+            LOG.warning("explain: %s", source, exc_info=True)
+            self.missing[source] = f"it could not be read ({type(error).__name__})"
             return None
         self.values[source] = value
         return value

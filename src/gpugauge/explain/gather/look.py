@@ -124,8 +124,8 @@ def _read_node(found: Found, sources: Sources, wanted: str) -> None:
     places = sources.places
     found.take("kubelet", lambda: kubelet_facts(places))
     _ask_kubelet(found, places)
-    found.values["toolkit"] = toolkit_facts(places)
-    found.values["driver"] = driver_facts(places, sources.driver_roots)
+    found.take("toolkit", lambda: toolkit_facts(places))
+    found.take("driver", lambda: driver_facts(places, sources.driver_roots))
     found.take("log", lambda: read_log(f"{places.host('/dev')}/kmsg", places.boot_unix_ns))
     inventory = None
     if sources.inventory is None:
