@@ -12,6 +12,7 @@ from gpugauge.agent.devices import ASK_SECONDS, ASK_SECONDS_AT_LEAST, Devices
 from gpugauge.agent.events import Events
 from gpugauge.agent.libraries import Libraries
 from gpugauge.agent.reader import Reader
+from gpugauge.agent.refusals import Refusals
 from gpugauge.agent.tracer import Tracer
 from gpugauge.attribution.attribution import Attribution
 from gpugauge.discovery.scan import start_time
@@ -49,6 +50,7 @@ class Agent:
             self.proof = self._prove()
             self.tracer.returns = self.proof.returns_safe
             self._reader = Reader(self.tracer.loaded)
+            self._refusals = Refusals(self._reader.quotas.refused)
             self._events = Events(self.tracer.loaded)
             self._attribution = Attribution(
                 node_name=settings.node_name,
@@ -100,6 +102,7 @@ class Agent:
         self._ask_nvml()
         self._look_for_gone()
         snapshot = self._with_gaps(self._state.tick(raw, self._facts()))
+        self._refusals.look(snapshot.agent.losses, self._owners_by_cgroup)
         self._after()
         self._tick_ns = time.monotonic_ns() - began_ns
         if self._tick_ns > self._settings.tick_seconds * NS_PER_SECOND:
@@ -235,6 +238,10 @@ class Agent:
             for cost in self.proof.costs
         ]
         return max(costs) if costs else None
+
+    def _owners_by_cgroup(self) -> dict[int, Owner]:
+        followed = self._state.processes.by_number.values()
+        return {process.slot.cgroup_id: process.owner for process in followed}
 
     def _after(self) -> None:
         """Teach the programs, and reap the rows of processes that ended."""
