@@ -130,6 +130,8 @@ def container() -> Iterator[bool]:
                     folder.rmdir()
                     break
                 time.sleep(0.1)
+            with contextlib.suppress(OSError):  # others may have containers there
+                folder.parent.rmdir()
 
 
 def run_of(folder: Path) -> Iterator[Run]:
