@@ -33,6 +33,7 @@ from tests.linux.tracing import VENDOR, OwnMachine, Traced
 from tests.linux.watching import Watching, eventually, watching
 
 CALLS = 7
+LONG = (pytest.mark.long, pytest.mark.timeout(900))
 USER = """
 import ctypes, os, sys
 library = ctypes.CDLL(sys.argv[1])
@@ -240,7 +241,7 @@ def test_a_container_of_runc(tmp_path: Path) -> None:
         eventually(lambda: watched.attached() == 0)
 
 
-@pytest.mark.parametrize("processes", [101, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("processes", [101, pytest.param(1000, marks=LONG)])
 def test_short_processes_are_all_counted(tmp_path: Path, hazards: Path, processes: int) -> None:
     with watching(tmp_path, files=lambda it: [it.machine.library], host=True) as watched:
         it = watched.it
@@ -415,7 +416,7 @@ def test_one_agent_a_node(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=LONG)])
 def test_killed_at_any_moment_it_leaves_nothing_attached(tmp_path: Path, kills: int) -> None:
     """And what it traced goes on."""
     machine = OwnMachine(tmp_path)

@@ -147,6 +147,7 @@ def test_probes_that_come_and_go_under_calls(tmp_path: Path, hazards: Path, mode
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_probes_that_come_and_go_a_thousand_times(tmp_path: Path, hazards: Path) -> None:
     with traced(tmp_path, attach=False, instant=1) as it:
         come_and_go(it, hazards, 1000)
