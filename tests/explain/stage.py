@@ -270,6 +270,7 @@ class Stage:
                 root=str(self.root),
                 proc=str(self.proc),
                 sys=str(self.sys),
+                cgroup=str(self.sys / "fs/cgroup"),
                 kubelet=str(self.kubelet.kubelet_path),
                 boot_unix_ns=BOOT_UNIX_NS,
                 statvfs=statvfs,

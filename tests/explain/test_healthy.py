@@ -247,3 +247,22 @@ def test_wsl_has_one_file_for_all(stage: Stage) -> None:
     stage.device_file(stage.main / "root/dev/dxg", 10, 127)
     report = stage.explain()
     assert "main has /dev/dxg" in {a.seen for s in report.steps for a in s.answers}
+
+
+def test_a_claim_for_something_else_asks_for_no_gpu(stage: Stage) -> None:
+    claimed(stage)
+    network = objects.claim("train-0-gpu", "nic-0")
+    network["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "rdma.example"
+    network["status"]["allocation"]["devices"]["results"][0]["driver"] = "rdma.example"
+    stage.more.append((CLAIMS, network))
+    stage.no_devices_inside()
+    stage.kubelet.given = []
+    report = stage.explain()
+    assert report.broken == "", report_text(report)
+    assert "asks for no GPU" in report.conclusion
+
+
+def test_the_control_file_alone_is_no_switch(stage: Stage) -> None:
+    stage.device_file(stage.root / "dev/nvidia-nvswitchctl", 501, 255)
+    assert stage.explain("").broken == ""
+    assert stage.explain().broken == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpugauge.explain.check import NotSeenError, broken, check, need, ok, warning
@@ -11,6 +12,8 @@ from gpugauge.explain.facts import errors, given_uuids, in_question, messages, p
 from gpugauge.explain.report import Answer, Layer
 from gpugauge.model.workload import UNKNOWN
 
+_SWITCH = re.compile(r"nvidia-nvswitch[0-9]{1,3}")
+"""A switch itself: nvidia-nvswitchctl is there without any."""
 SYSTEM_NOT_READY = 802
 """cuda.h: CUDA_ERROR_SYSTEM_NOT_READY."""
 _VERSION_STEP = (
@@ -161,8 +164,7 @@ def nvml(e: Evidence) -> Iterator[Answer]:
 def fabric_manager(e: Evidence) -> Iterator[Answer]:
     """On a node with NVSwitch the fabric manager runs."""
     facts = _driver(e)
-    switches = [d.name for d in facts.devices or () if d.name.startswith("nvidia-nvswitch")]
-    switches = [name for name in switches if name != "nvidia-nvswitchctl"] or switches
+    switches = [d.name for d in facts.devices or () if _SWITCH.fullmatch(d.name)]
     not_ready = errors(pod_processes(e)).get(SYSTEM_NOT_READY, 0)
     if not switches and not not_ready:
         return
@@ -170,10 +172,11 @@ def fabric_manager(e: Evidence) -> Iterator[Answer]:
     if services.fabric_manager and not not_ready:
         yield ok("nv-fabricmanager runs")
         return
-    what = "no nv-fabricmanager runs" if not services.fabric_manager else "it is of no use"
-    proof = f"{not_ready} CUDA calls answered 802; " if not_ready else ""
+    proofs = [f"{not_ready} CUDA calls answered 802"] if not_ready else []
+    proofs += [f"the node has {len(switches)} NVSwitch files"] if switches else []
+    runs = "nv-fabricmanager runs" if services.fabric_manager else "no nv-fabricmanager runs"
     yield broken(
-        f"{proof}the node has {len(switches)} NVSwitch files and {what}",
+        "; ".join([*proofs, runs]),
         "nv-fabricmanager of the driver's own version",
         "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A3 Fabric",
         case=41,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpugauge.attribution.request_path import ClaimFacts, PodRequest
 from gpugauge.errors import GpugaugeError, UnavailableError
 from gpugauge.explain.checks.spec import GONE
 
@@ -79,13 +81,31 @@ def gather_pod(found: Found, reader: RequestPathReader, wanted: str) -> str:
         except GpugaugeError as error:
             found.missing["runtime_handler"] = reason(error)
     if pod.claims:
-        found.take(
+        claims = found.take(
             "claims",
             lambda: tuple(reader.claim(namespace, c.claim) for c in pod.claims if c.claim),
         )
+        found.values["pod"] = with_gpu_claims(pod, claims or ())
     if not pod.node:
         found.take("nodes", reader.nodes)
     return pod.node
+
+
+def with_gpu_claims(pod: PodRequest, claims: tuple[ClaimFacts, ...]) -> PodRequest:
+    """Return a pod without the claims that are known to be for other things than GPUs."""
+    other = {one.name for one in claims if not _of_gpus(one)}
+    kept = tuple(one for one in pod.claims if one.claim not in other)
+    names = {one.name for one in kept}
+    containers = tuple(
+        replace(one, claims=tuple(name for name in one.claims if name in names))
+        for one in pod.containers
+    )
+    return replace(pod, claims=kept, containers=containers)
+
+
+def _of_gpus(claim: ClaimFacts) -> bool:
+    words = (*claim.device_classes, *(one.partition("/")[0] for one in claim.allocated))
+    return not words or any(part in word for word in words for part in ("gpu", "nvidia", "mig"))
 
 
 def gather_cluster(found: Found, reader: RequestPathReader, node: str) -> None:

@@ -128,5 +128,5 @@ def _rules(base: str, places: Places) -> tuple[str, ...] | None:
     levels = container_levels(path)
     if not levels:
         return None
-    rules = text(f"{places.sys}/fs/cgroup/devices{levels[0]}/devices.list", 65_536)
+    rules = text(f"{places.cgroup}/devices{levels[0]}/devices.list", 65_536)
     return tuple(line.strip() for line in rules.split("\n") if line.strip()) if rules else None

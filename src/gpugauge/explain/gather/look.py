@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterable
@@ -51,7 +52,7 @@ class Sources:
     connect: Callable[[], ApiServer]
     places: Places = field(default_factory=Places)
     node_name: str = ""
-    """The node this process runs on; "" for the host's name."""
+    """The node this process runs on; "" for $NODE_NAME, else the host's name."""
     driver_roots: Iterable[str] = ("/",)
     inventory: Callable[[], Inventory] | None = None
     """NVML; None: this process does not ask it."""
@@ -64,7 +65,7 @@ class Sources:
 def look(wanted: str, sources: Sources) -> Evidence:
     """Return the evidence of a pod (`namespace/name`), or of this node for ""."""
     found = Found()
-    here = sources.node_name or platform.node()
+    here = sources.node_name or os.environ.get("NODE_NAME", "") or platform.node()
     target = _ask_api(found, sources, wanted, here)
     if not target and sources.local and found.missing.get("pod", GONE) != GONE:
         target = _known_here(sources, wanted, here)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpugauge.attribution.cgroup_tree import host_cgroup_root
 from gpugauge.discovery.host import resolve
 from gpugauge.errors import UnavailableError
 
@@ -21,6 +22,8 @@ class Places:
     """The host's root; in a container with hostPID /proc/1/root."""
     proc: str = "/proc"
     sys: str = "/sys"
+    cgroup: str = "/sys/fs/cgroup"
+    """The host's cgroup trees: a container has its own at that place."""
     kubelet: str = "/var/lib/kubelet"
     """Where the kubelet's folder is for this process."""
     boot_unix_ns: int | None = None
@@ -43,7 +46,8 @@ def host_places(kubelet: str) -> Places:
         same = Path("/proc/1/root").stat() == Path("/").stat()
     except OSError:
         same = True
-    return Places(root="/" if same else "/proc/1/root", kubelet=kubelet)
+    root = "/" if same else "/proc/1/root"
+    return Places(root=root, cgroup=host_cgroup_root("/proc"), kubelet=kubelet)
 
 
 def folder(path: str) -> tuple[str, ...] | None:
