@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,6 +166,12 @@ def test_only_documented_names_leave_the_container(stage: Stage) -> None:
     assert len(names["CUDA_MPS_PIPE_DIRECTORY"]) == 256
     assert names["NVIDIA_VISIBLE_DEVICES"] == "GPU-1?[31m"
     assert replace(seen[0], environment=None).environment is None
+
+
+def test_it_is_a_plugin_of_kubectl_too() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    scripts = tomllib.loads(text)["project"]["scripts"]
+    assert scripts["kubectl-gpugauge"] == scripts["gpugauge"] == "gpugauge.cli:main"
 
 
 KUBECTL = """#!/bin/sh
