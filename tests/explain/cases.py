@@ -600,9 +600,16 @@ def memory_of_the_dead(s: Stage) -> None:
     s.devices[1] = device(GPU_B, processes=(DeviceProcess(31337, 3 << 30),))
 
 
-@case(44, Layer.PROCESS, "which runs on after its pod is gone", "kill what is left", wanted="")
+@case(
+    44,
+    Layer.PROCESS,
+    "which runs on after its pod ml/deleted-0 is gone",
+    "kill what is left",
+    wanted="",
+)
 def process_outlives_its_pod(s: Stage) -> None:
     s.make_container(31337, pod="ml/deleted-0")
+    s.processes.append(s.traced(31337, "deleted-0", gpu_uuid=GPU_B))
     s.devices[1] = device(GPU_B, processes=(DeviceProcess(31337, 3 << 30),))
 
 

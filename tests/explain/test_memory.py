@@ -186,5 +186,6 @@ def test_what_is_left_over_is_named(stage: Stage) -> None:
     left = {one.pid: one for one in stage.explain("").memory if one.dead}
     assert set(left) == {23, 31337}
     assert left[23].notes == ("left over: no such process lives",)
-    assert left[31337].notes == ("left over: its pod is gone",)
+    assert left[31337].notes[0] == "left over: its pod is gone"
+    assert left[31337].pod == "ml/deleted-0"
     assert (left[23].held_bytes, left[31337].held_bytes) == (5, 3 << 30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.facts import looked_at, pod_devices
@@ -141,40 +142,45 @@ def _sum(sizes: Iterable[int | None]) -> int | None:
 
 def process_memory(evidence: Evidence) -> tuple[MemoryAccount, ...]:
     """Return the accounts of the pod's processes, or of all on the node; and what is left over."""
-    uuids = {d.uuid for d in looked_at(evidence)}
-    mine = [
+    left = _left_over(evidence)
+    pods = {p.pid: _pod(p) for p in _ours(evidence)}
+    accounts = [
         account(p, d)
         for p in _ours(evidence)
         for d in p.devices
-        if (not evidence.pod_wanted or _pod(p) == evidence.pod_wanted)
+        if not evidence.pod_wanted or _pod(p) == evidence.pod_wanted or p.pid in left
     ]
-    known = {(one.pid, one.gpu_uuid) for one in mine}
-    others = {p.pid: _pod(p) for p in _ours(evidence)}
-    for device in looked_at(evidence):
-        for one in device.processes or ():
-            if (one.pid, device.uuid) in known or device.uuid not in uuids:
-                continue
-            services = evidence.services
-            gone = services is not None and one.pid not in services.alive
-            outlived = services is not None and one.pid in services.cgroup_gone
-            dead = gone or outlived
-            if evidence.pod_wanted and not dead:
-                continue
-            note = "not traced: NVML alone knows it"
-            if dead:
-                note = "left over: " + ("no such process lives" if gone else "its pod is gone")
-            mine.append(
-                MemoryAccount(
-                    pid=one.pid,
-                    command="",
-                    pod=others.get(one.pid, ""),
-                    gpu_uuid=device.uuid,
-                    held_bytes=one.memory_held_bytes,
-                    notes=(note,),
-                    dead=dead,
-                )
-            )
-    return (*mine, *pod_memory(mine))
+    known = {(one.pid, one.gpu_uuid) for one in accounts}
+    accounts += [
+        MemoryAccount(
+            pid=one.pid,
+            command="",
+            pod=pods.get(one.pid, ""),
+            gpu_uuid=device.uuid,
+            held_bytes=one.memory_held_bytes,
+            notes=() if one.pid in left else ("not traced: NVML alone knows it",),
+        )
+        for device in looked_at(evidence)
+        for one in device.processes or ()
+        if (one.pid, device.uuid) not in known and (not evidence.pod_wanted or one.pid in left)
+    ]
+    told = [
+        replace(one, dead=True, notes=(f"left over: {left[one.pid]}", *one.notes))
+        if one.pid in left
+        else one
+        for one in accounts
+    ]
+    return (*told, *pod_memory(told))
+
+
+def _left_over(evidence: Evidence) -> dict[int, str]:
+    """Return why memory that NVML lists belongs to nobody any more, by pid."""
+    services = evidence.services
+    if services is None:
+        return {}
+    listed = {p.pid for d in looked_at(evidence) for p in d.processes or ()}
+    gone = dict.fromkeys(listed - set(services.alive), "no such process lives")
+    return {**dict.fromkeys(listed & set(services.cgroup_gone), "its pod is gone"), **gone}
 
 
 def device_memory(evidence: Evidence) -> tuple[DeviceMemory, ...]:

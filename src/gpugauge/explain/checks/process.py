@@ -193,6 +193,7 @@ def leftovers(e: Evidence) -> Iterator[Answer]:
     if not any(d.processes for d in devices):
         return
     services = need(e.services, e, "services")
+    owners = {p.pid: p.owner for p in e.processes or () if p.owner.scope is Scope.POD}
     for device in devices:
         for one in device.processes or ():
             how = ""
@@ -201,7 +202,9 @@ def leftovers(e: Evidence) -> Iterator[Answer]:
             elif one.pid not in services.alive:
                 how = "is gone"
             elif one.pid in services.cgroup_gone:
-                how = "runs on after its pod is gone"
+                owner = owners.get(one.pid)
+                name = f" {owner.namespace}/{owner.pod}" if owner else ""
+                how = f"runs on after its pod{name} is gone"
             if how:
                 held = one.memory_held_bytes
                 amount = "memory" if held is None else bytes_text(held)

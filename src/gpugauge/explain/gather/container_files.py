@@ -20,6 +20,7 @@ from gpugauge.vendors import CUDA
 
 SECONDS = 2.0
 PROCESSES_LIMIT = 64
+SHM = "/dev/shm"  # noqa: S108 - a tenant's, only measured
 ENVIRON_LIMIT_BYTES = 1 << 20
 _COMPAT = re.compile(r"/compat(?:/|$)")
 _NAMES = LibraryNames(CUDA.library_patterns)
@@ -44,11 +45,13 @@ def container_seen(
     root = f"{base}/root"
 
     def look() -> ContainerSeen:
-        total, used = _shm(f"{root}/dev/shm", places)  # noqa: S108
+        # Links are followed inside the container: its /dev may point anywhere.
+        dev = resolve(root, "/dev") or ""
+        total, used = _shm(resolve(root, SHM), places)
         return ContainerSeen(
             name=name,
             pids=tuple(sorted(pids))[:PROCESSES_LIMIT],
-            devices=device_nodes(f"{root}/dev"),
+            devices=device_nodes(dev),
             environment=environment(base),
             mapped=_mapped(sorted(pids)[:PROCESSES_LIMIT], places, host_files),
             libraries=_libraries(root),
@@ -113,7 +116,9 @@ def _libraries(root: str) -> tuple[str, ...] | None:
     return tuple(found[:16])
 
 
-def _shm(path: str, places: Places) -> tuple[int | None, int | None]:
+def _shm(path: str | None, places: Places) -> tuple[int | None, int | None]:
+    if path is None:
+        return None, None
     try:
         status = places.statvfs(path)
     except OSError:
