@@ -254,6 +254,12 @@ def evicted(s: Stage) -> None:
     s.kubelet.given = []
 
 
+@case(0, Layer.ALLOCATION, "OutOfcpu", "describe pod")
+def refused_for_another_resource(s: Stage) -> None:
+    the_pod(s)["status"] = {"phase": "Failed", "reason": "OutOfcpu", "message": "no CPU is left"}
+    s.kubelet.given = []
+
+
 # -- device plugin
 
 
@@ -429,6 +435,13 @@ def utility_only(s: Stage) -> None:
         path.unlink()
     s.maps(s.main, "")
     s.processes = []
+
+
+@case(31, Layer.RUNTIME, "NVIDIA_DRIVER_CAPABILITIES=graphics,utility", "compute,utility",
+      verdict=Verdict.WARNING)  # fmt: skip
+def pictures_only(s: Stage) -> None:
+    utility_only(s)
+    s.environment(NVIDIA_DRIVER_CAPABILITIES="graphics,utility")
 
 
 @case(32, Layer.RUNTIME, "no NVIDIA device below its /dev; the pod has no runtimeClassName",

@@ -39,6 +39,11 @@ def asked(pod: PodRequest) -> dict[str, int]:
     return {r: max(app.get(r, 0), init.get(r, 0)) for r in sorted({*app, *init})}
 
 
+def refused_devices(pod: PodRequest) -> bool:
+    """Return whether the kubelet refused it for want of devices: `OutOfnvidia.com/gpu`."""
+    return pod.reason.startswith(tuple(f"OutOf{prefix}" for prefix in RESOURCES))
+
+
 def asks(pod: PodRequest) -> bool:
     """Return whether it asks for a GPU, by resource or by claim."""
     return any(asked(pod).values()) or bool(pod.claims)

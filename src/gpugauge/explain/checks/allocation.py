@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpugauge.attribution.device_id import parse_device_id
 from gpugauge.explain.check import NotSeenError, broken, check, need, ok, warning
 from gpugauge.explain.evidence import Evidence
-from gpugauge.explain.facts import asked, asking, given, gpu_files, wanted
+from gpugauge.explain.facts import asked, asking, given, gpu_files, refused_devices, wanted
 from gpugauge.explain.report import Answer, Layer
 
 _SHOWN = 2
@@ -36,7 +36,7 @@ def admission(e: Evidence) -> Iterator[Answer]:
             again,
             case=8,
         )
-    elif pod.phase == "Failed" and not pod.reason.startswith("OutOf") and pod.reason:
+    elif pod.phase == "Failed" and pod.reason and not refused_devices(pod):
         yield broken(
             f"the kubelet ended it: {pod.reason}: {pod.message}",
             "a pod that runs",

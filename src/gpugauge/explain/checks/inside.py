@@ -23,6 +23,8 @@ from gpugauge.explain.report import Answer, Layer
 
 GPU_MAJOR = 195
 """Of /dev/nvidia0 and nvidiactl, on Linux (Documentation/admin-guide/devices.txt)."""
+_PICTURES = {"graphics", "display", "video"}
+"""Capabilities that do without libcuda."""
 CONSUMER = ("GeForce", "TITAN", "Quadro RTX")
 """Products for which NVIDIA's forward compatibility is not made."""
 
@@ -115,7 +117,8 @@ def libcuda(e: Evidence) -> Iterator[Answer]:
         given_text = names.get("NVIDIA_DRIVER_CAPABILITIES", "")
         wanted_ones = {part.strip() for part in given_text.split(",")}
         lacks = bool(given_text) and not wanted_ones & {"compute", "all"}
-        yield broken(
+        found = warning if wanted_ones & _PICTURES else broken
+        yield found(
             f"container {told.name} has no libcuda.so.1"
             + (f"; NVIDIA_DRIVER_CAPABILITIES={given_text}" if lacks else ""),
             "libcuda.so.1 from the host: NVIDIA_DRIVER_CAPABILITIES with compute",

@@ -15,6 +15,7 @@ from gpugauge.explain.facts import (
     gpus,
     has_devices,
     keeps_away,
+    refused_devices,
     taint_text,
     taken,
     tolerated,
@@ -54,7 +55,7 @@ def daemon_sets(e: Evidence) -> Iterator[Answer]:
 def out_of_resource(e: Evidence) -> Iterator[Answer]:
     """The kubelet took what the scheduler had counted on, or a node came before its plugin."""
     pod = wanted(e)
-    if pod.reason.startswith("OutOf"):
+    if refused_devices(pod):
         yield broken(
             f"the kubelet refused it: {pod.reason}; the node was ready before its device "
             "plugin had registered, or another pod was quicker",

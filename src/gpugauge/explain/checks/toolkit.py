@@ -20,8 +20,8 @@ def handler(e: Evidence) -> Iterator[Answer]:
         if wants == "nvidia" or not e.pod_wanted:
             yield ok("runtime nvidia configured")
         return
-    if e.pod_wanted and wants != "nvidia":
-        return
+    if wants != "nvidia" if e.pod_wanted else e.toolkit.cdi_devices:
+        return  # nothing needs it: CDI names devices to any runtime
     if e.pod is not None and any(c.state == "running" for c in e.pod.containers):
         return  # it was started all the same: a configuration was read that we do not know
     found = broken if e.pod_wanted else warning
