@@ -22,6 +22,7 @@ from gpugauge.agent import libraries as agent_libraries
 from gpugauge.agent.bugreport import REPORT_PATH
 from gpugauge.agent.lock import NodeLock
 from gpugauge.discovery.inspect import Inspector
+from gpugauge.discovery.pauses import OFF
 from gpugauge.ebpf.sideband import Sideband
 from gpugauge.errors import UnavailableError
 from gpugauge.model.abi import Loss, Slot
@@ -310,7 +311,7 @@ def test_the_off_switch_takes_every_probe_off(tmp_path: Path) -> None:
             assert breakpoints(it.machine) == 0
             user.call(31)
             watched.tick()
-            assert watched.libraries.unprobed() == {"probes are switched off on this node": 1}
+            eventually(lambda: watched.libraries.unprobed() == {OFF: 1})
             assert watched.libraries.interrupted() == {user.pid}
             watched.libraries.turn(on=True)
             watched.until_attached(1)

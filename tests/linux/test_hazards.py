@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gpugauge.discovery.inspect import Inspector
 from gpugauge.model.abi import Loss
-from tests.linux.tracing import OwnMachine, Traced, traced
+from tests.linux.tracing import VENDOR, OwnMachine, Traced, traced
 
 FOREIGN_32 = """
 #include <fcntl.h>
@@ -128,9 +129,6 @@ def test_a_32_bit_program_in_64_bit_code(tmp_path: Path) -> None:
     source.write_text(FOREIGN_32)
     subprocess.run(["gcc", "-m32", "-D_FILE_OFFSET_BITS=64", "-o", made, source], check=True)
     with traced(tmp_path, attach=False, instant=1) as it:
-        from gpugauge.discovery.inspect import Inspector
-        from tests.linux.tracing import VENDOR
-
         library = Inspector(VENDOR).inspect(str(it.machine.library)).library
         site = next(s for s in library.sites if s.symbol == SITES["use"])
         command = [str(made), str(it.machine.library), hex(site.file_offset)]
@@ -156,10 +154,10 @@ def test_probes_that_come_and_go_a_thousand_times(tmp_path: Path, hazards: Path)
 def come_and_go(it: Traced, hazards: Path, rounds: int) -> None:
     command = [str(hazards), str(it.machine.library), "fork", "100000"]
     loads = [it.machine.start(command), it.machine.start([*command[:2], "jump", "100000000"])]
+    library = Inspector(VENDOR).inspect(str(it.machine.library)).library
     try:
         for _ in range(rounds):
-            it.attach()
-            (library,) = it.tracer.libraries()
+            it.tracer.attach(library)
             it.tracer.release(library.file_id)
             assert [child.poll() for child in loads] == [None, None]
         assert it.tick().processes

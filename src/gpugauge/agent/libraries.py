@@ -23,7 +23,7 @@ from gpugauge.agent.tracer import Tracer
 from gpugauge.agent.work import Work, guarded
 from gpugauge.discovery import canary
 from gpugauge.discovery.catalogue import Catalogue
-from gpugauge.discovery.decision import Decision, HostLibrary, Inspect
+from gpugauge.discovery.decision import HostLibrary, Inspect
 from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames
 from gpugauge.discovery.pauses import DOUBLED
@@ -39,6 +39,8 @@ LOG = logging.getLogger(__name__)
 POOL_THREADS = 16
 """Closing 200 links takes 9.8 s one by one and 1.1 s from 32 threads; 64 is the limit here."""
 FIRST_ATTACH_SECONDS = 5.0
+HOSTS_SECONDS = 30.0
+"""The host's driver is looked for this often, and before a file is taken for a tenant's: 10 ms."""
 DOUBLED_NS = 3600 * NS_PER_SECOND
 STOP_SECONDS = 2.0
 
@@ -80,6 +82,7 @@ class Libraries:
         self._interruption = Interruption(tracer.loaded)
         self._unprobed: Mapping[int, str] = {}
         self._file_of: Mapping[int, FileId] = {}
+        self._hosts_at = float("-inf")
         self.scans = 0
         self.sideband_lost = 0
         self.sideband_error = ""
@@ -115,17 +118,17 @@ class Libraries:
     def exited(self, pid: int) -> None:
         """Tell that a traced process ended, so that its library is released at once."""
         self.origins.forget(pid)
-        self._work.later(partial(self._exited, pid))
+        self._work.later(partial(self._change, self._catalogue.exited, pid))
 
     def executed(self, pid: int) -> None:
         """Tell that a traced process began another program, which may map the library too."""
         self.origins.forget(pid)
-        self._work.later(partial(self._look, pid))
+        self._work.later(partial(self._change, self._watch.look, {pid}))
 
     def turn(self, *, on: bool) -> None:
         """Take every probe off, or put them back."""
         LOG.warning("probes are switched %s", "on" if on else "off")
-        self._work.later(partial(self._turn, on))
+        self._work.later(partial(self._change, self._catalogue.pauses.turn, on))
 
     def checkpoint_begins(self, checkpoint: Checkpoint) -> None:
         """Take the probes off a process that is about to be checkpointed, and its neighbours."""
@@ -192,23 +195,20 @@ class Libraries:
             self._watch.handle(batch, time.monotonic_ns())
 
     def _refresh(self) -> None:
-        hosts = self._hosts()
+        now = time.monotonic()
+        if now - self._hosts_at >= HOSTS_SECONDS:
+            self._look_for_hosts()
         with self._deciding():
-            self._catalogue.set_hosts(hosts)
             self._watch.refresh(time.monotonic_ns())
         self.scans += 1
 
-    def _exited(self, pid: int) -> None:
-        with self._deciding():
-            self._catalogue.exited(pid)
+    def _look_for_hosts(self) -> None:
+        self._hosts_at = time.monotonic()
+        self._change(self._catalogue.set_hosts, self._hosts())
 
-    def _look(self, pid: int) -> None:
+    def _change(self, step: Callable[..., object], argument: object) -> None:
         with self._deciding():
-            self._watch.look({pid})
-
-    def _turn(self, on: bool) -> None:
-        with self._deciding():
-            self._catalogue.pauses.off = not on
+            step(argument)
 
     def _pause(self, checkpoint: Checkpoint, until_ns: int) -> None:
         called = self._tracer.library_of_link(checkpoint.link)
@@ -235,9 +235,6 @@ class Libraries:
             decision = self._catalogue.decide(time.monotonic_ns())
             self._file_of = self._catalogue.files()
         self._unprobed = decision.unprobed
-        self._carry_out(decision)
-
-    def _carry_out(self, decision: Decision) -> None:
         for library in decision.attach:
             self._work.later(partial(self._attach, library))
         for inspect in decision.inspect:
@@ -247,6 +244,8 @@ class Libraries:
 
     def _inspect(self, wanted: Inspect) -> None:
         try:
+            if wanted.pid:  # is it a driver that the host got just now?
+                self._look_for_hosts()
             self._ask(wanted)
         finally:
             self._inspector.prepare()

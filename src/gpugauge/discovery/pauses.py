@@ -20,6 +20,10 @@ class Pauses:
         self._paused: dict[FileId, tuple[int, str]] = {}
         """By file: until when, and why."""
 
+    def turn(self, on: bool) -> None:
+        """Switch the probes of this node on or off."""
+        self.off = not on
+
     def begin(self, files: Iterable[FileId], until_ns: int, reason: str = CHECKPOINT) -> None:
         """Leave files alone until a time of CLOCK_MONOTONIC; a later one wins."""
         for file_id in files:
