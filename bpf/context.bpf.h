@@ -241,8 +241,25 @@ INLINE void green_created(struct process *process, struct thread *thread)
 {
 	__u64 handle = result_handle(thread->open_pointer);
 
-	if (handle)
-		context_made(process, CONTEXT_GREEN, handle, place_of_ordinal(thread->open_second));
+	if (!handle ||
+	    !context_made(process, CONTEXT_GREEN, handle, place_of_ordinal(thread->open_second)))
+		return;
+	struct device_identity *device = device_get(process, thread->open_second);
+
+	/* It holds the primary context of its device until it is destroyed (cuda.h). */
+	if (device)
+		ADD(device->references, 1);
+}
+
+INLINE void green_destroyed(struct process *process, struct thread *thread)
+{
+	__u32 place = thread->open_second >> 32;
+
+	if (!thread->open_second)
+		return;
+	context_gone(process, CONTEXT_GREEN, thread->open_pointer, thread->open_second);
+	if (place < PLACE_UNKNOWN)
+		primary_released(process, place, false);
 }
 
 /* cuCtxFromGreenCtx: a context handle for the same context. */
@@ -258,6 +275,7 @@ INLINE void green_to_context(struct process *process, struct thread *thread)
 	if (row) {
 		row->number = green->number;
 		row->place = green->place;
+		ADD(process->context_generation, 1);
 	}
 }
 

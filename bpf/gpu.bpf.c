@@ -41,34 +41,44 @@ INLINE __u32 second_argument(__u32 action, __u32 size_arg)
 	}
 }
 
-/* What must be done before the driver runs. */
-INLINE void act_at_entry(struct registers *ctx, struct process *process, struct thread *thread,
-			 __u64 cookie, struct where *where)
+/* Waits for a stream or a context: what they see of the device is looked at inline. */
+INLINE bool is_wait(__u32 action)
 {
-	__u32 action = COOKIE_FIELD(cookie, ACTION);
-	struct device_state *dev;
+	return action >= ACTION_STREAM_SYNC && action <= ACTION_CTX_SYNC;
+}
 
-	switch (action) {
-	case ACTION_STREAM_SYNC:
-	case ACTION_STREAM_QUERY:
-	case ACTION_CTX_SYNC:
-		if (where->place < PLACE_COUNT) {
-			dev = &process->places[where->place];
-			idle_look(dev, &thread->ended_seen, &thread->state_seen);
-		}
-		break;
+INLINE bool is_event_wait(__u32 action)
+{
+	return action == ACTION_EVENT_SYNC || action == ACTION_EVENT_QUERY;
+}
+
+/* What must be done before the driver runs, but for waits. By itself, as all that is rare. */
+ONCE int act_at_entry(__u32 tid, __u64 cookie, __u64 first, __u64 second)
+{
+	struct thread *thread = map_lookup(&threads, &tid);
+	struct process *process = thread ? process_of(thread) : NULL;
+
+	if (!process)
+		return 0;
+	struct where where = {
+		.context = thread->open_context,
+		.place = thread->open_place,
+		.stream = thread->open_stream,
+	};
+
+	switch (COOKIE_FIELD(cookie, ACTION)) {
 	case ACTION_EVENT_SYNC:
 	case ACTION_EVENT_QUERY:
 		event_look(process, thread, thread->open_pointer);
 		break;
 	case ACTION_EVENT_RECORD:
-		event_recorded(process, thread, where, thread->open_pointer);
+		event_recorded(process, thread, &where, thread->open_pointer);
 		break;
 	case ACTION_EVENT_DESTROY:
 		event_destroyed(process, thread->open_pointer);
 		break;
 	case ACTION_STREAM_DESTROY:
-		stream_destroyed(process, thread->open_pointer);
+		thread->open_second = stream_destroyed(process, thread->open_pointer);
 		break;
 	case ACTION_CTX_DESTROY:
 		thread->open_second = context_named(process, CONTEXT_PLAIN, thread->open_pointer);
@@ -81,28 +91,27 @@ INLINE void act_at_entry(struct registers *ctx, struct process *process, struct 
 		graph_forget(process, thread->open_pointer);
 		break;
 	case ACTION_FREE:
-		free_begins(process, thread, COOKIE_FIELD(cookie, FAMILY));
+		if (!READ_ONCE(process->captures) || !COOKIE_FIELD(cookie, SUBMITS) ||
+		    !capture_of(process, thread, where.stream))
+			free_begins(process, thread, COOKIE_FIELD(cookie, FAMILY));
 		break;
 	case ACTION_MEM_RELEASE:
-		handle_change(process->slot, process->number, thread->open_pointer,
-			      -HANDLE_REFERENCE);
+		release_begins(process, thread);
 		break;
 	case ACTION_MEM_UNMAP:
-		range_unmapped(process->slot, process->number, thread->open_pointer,
-			       register_argument(ctx, 2));
+		range_unmapped(process->slot, process->number, thread->open_pointer, second);
 		break;
 	case ACTION_MEM_MAP:
-		thread->open_bytes = register_argument(ctx, 2);
+		thread->open_bytes = second;
 		break;
 	case ACTION_CHECKPOINT_LOCK:
-		emit(EVENT_CHECKPOINT_LOCK, process, 0, register_argument(ctx, 1),
-		     COOKIE_FIELD(cookie, LINK));
+		emit(EVENT_CHECKPOINT_LOCK, process, 0, first, COOKIE_FIELD(cookie, LINK));
 		break;
 	case ACTION_CHECKPOINT_UNLOCK:
-		emit(EVENT_CHECKPOINT_UNLOCK, process, 0, register_argument(ctx, 1),
-		     COOKIE_FIELD(cookie, LINK));
+		emit(EVENT_CHECKPOINT_UNLOCK, process, 0, first, COOKIE_FIELD(cookie, LINK));
 		break;
 	}
+	return 0;
 }
 
 /* A wait that succeeded may have drained its device. */
@@ -126,12 +135,9 @@ INLINE void drained(struct process *process, struct thread *thread, __u32 action
 }
 
 /* What a call that succeeded has changed. */
-INLINE void act_at_return(struct process *process, struct thread *thread, __u64 cookie,
-			  __u64 now_ns)
+INLINE void act_at_success(struct process *process, struct thread *thread, __u64 cookie)
 {
-	__u32 action = COOKIE_FIELD(cookie, ACTION);
-
-	switch (action) {
+	switch (COOKIE_FIELD(cookie, ACTION)) {
 	case ACTION_CTX_SET:
 		context_use(process, thread, false);
 		break;
@@ -148,7 +154,7 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		context_destroyed(process, thread);
 		break;
 	case ACTION_GREEN_DESTROY:
-		context_gone(process, CONTEXT_GREEN, thread->open_pointer, thread->open_second);
+		green_destroyed(process, thread);
 		break;
 	case ACTION_PRIMARY_RETAIN:
 		primary_retained(process, result_handle(thread->open_pointer), thread->open_second);
@@ -176,13 +182,6 @@ INLINE void act_at_return(struct process *process, struct thread *thread, __u64 
 		break;
 	case ACTION_STREAM_CREATE_GREEN:
 		stream_created_green(process, thread);
-		break;
-	case ACTION_STREAM_SYNC:
-	case ACTION_STREAM_QUERY:
-	case ACTION_CTX_SYNC:
-	case ACTION_EVENT_SYNC:
-	case ACTION_EVENT_QUERY:
-		drained(process, thread, action, now_ns);
 		break;
 	case ACTION_CAPTURE_BEGIN:
 		capture_begun(process, thread);
@@ -242,10 +241,37 @@ INLINE void act_at_failure(struct process *process, struct thread *thread, __u64
 		/* It vouches for nothing: waiting for it succeeds at once. */
 		event_destroyed(process, thread->open_pointer);
 	else if (action == ACTION_MEM_RELEASE)
-		handle_change(process->slot, process->number, thread->open_pointer,
-			      HANDLE_REFERENCE);
+		release_failed(process, thread);
 	else if (action == ACTION_MEM_CREATE)
 		allocation_returned(process, thread, FAMILY_VIRTUAL, SIZE_ARG, 1);
+	else if (action == ACTION_HOST_REGISTER)
+		allocation_returned(process, thread, FAMILY_HOST_REGISTERED, SIZE_ARG, 1);
+	else if (action == ACTION_STREAM_DESTROY && thread->open_second)
+		stream_add(process, thread->open_pointer, (__u32)thread->open_second,
+			   thread->open_second >> 32);
+}
+
+/* What a call other than a wait has changed. By itself, as all that is rare. */
+ONCE int act_at_return(__u32 tid, __u64 cookie, __u32 code)
+{
+	struct thread *thread = map_lookup(&threads, &tid);
+	struct process *process = thread ? process_of(thread) : NULL;
+	__u32 action = COOKIE_FIELD(cookie, ACTION);
+
+	if (!process)
+		return 0;
+	if (action == ACTION_FREE)
+		free_returned(thread);
+	if (action == ACTION_CAPTURE_END)
+		capture_ended(process, thread, code);
+	else if (action == ACTION_ALLOCATE && !(thread->open_flags & OPEN_CAPTURED))
+		allocation_returned(process, thread, COOKIE_FIELD(cookie, FAMILY),
+				    COOKIE_FIELD(cookie, SIZE), code);
+	else if (code == 0)
+		act_at_success(process, thread, cookie);
+	else
+		act_at_failure(process, thread, cookie);
+	return 0;
 }
 
 INLINE void count_error(struct process *process, __u32 tid, __u32 place, __u32 slot, __u32 code)
@@ -402,7 +428,7 @@ INLINE void count_call(struct process *process, struct thread *thread, __u32 tid
 	row->duration_ns += now_ns - thread->open_entry_ns;
 	if (failed)
 		row->errors += 1;
-	else if (slot != SLOT_LAUNCH && COOKIE_FIELD(cookie, SIZE))
+	else if (COOKIE_FIELD(cookie, SLOT) != SLOT_LAUNCH && COOKIE_FIELD(cookie, SIZE))
 		row->bytes += thread->open_bytes;
 	count_waits(process, thread, counts, cookie, slot, now_ns);
 }
@@ -467,6 +493,28 @@ INLINE void submit(struct process *process, struct thread *thread, struct where 
 	thread->open_flags |= OPEN_SUBMITTED;
 	if (contended)
 		lost(LOSS_STATE_CONTENDED);
+}
+
+/*
+ * A copy between devices is outstanding on the source too, whatever its stream.
+ * Returns that place + 1, or 0.
+ */
+ONCE int peer_submit(__u32 slot, __u32 number, __u64 source, __u32 known)
+{
+	struct process *process = map_lookup(&processes, &slot);
+	struct context *row = context_find(number, CONTEXT_PLAIN, source);
+	bool contended = false;
+
+	if (!process || !row)
+		return 0;
+	__u32 place = row->place;
+
+	if (place >= PLACE_UNKNOWN || place == known)
+		return 0;
+	idle_submit(&process->places[place], STREAM_MIXED, ktime_get_ns(), &contended);
+	if (contended)
+		lost(LOSS_STATE_CONTENDED);
+	return place + 1;
 }
 
 /* Returns 0 when the return of this call is wanted. */
@@ -546,10 +594,20 @@ INLINE int call_begins(struct registers *ctx)
 	thread->open_place = where.place;
 	thread->open_context = where.context;
 	thread->open_stream = where.stream;
-	if (action)
-		act_at_entry(ctx, process, thread, cookie, &where);
-	if (COOKIE_FIELD(cookie, SUBMITS))
+	if (is_wait(action)) {
+		if (where.place < PLACE_COUNT)
+			idle_look(&process->places[where.place], &thread->ended_seen,
+				  &thread->state_seen);
+	} else if (action && action != ACTION_GRAPH_LAUNCH) {
+		act_at_entry(tid, cookie, register_argument(ctx, 1), register_argument(ctx, 2));
+	}
+	if (COOKIE_FIELD(cookie, SUBMITS)) {
+		if (UNLIKELY(context_arg))
+			thread->open_second =
+				peer_submit(process->slot, process->number,
+					    register_argument(ctx, context_arg + 2), where.place);
 		submit(process, thread, &where, now_ns);
+	}
 	if (!returns) {
 		thread->last_sp = sp;
 		thread->last_cookie = cookie;
@@ -588,17 +646,16 @@ INLINE int call_returned(struct registers *ctx)
 	thread->hits += 1;
 	if (thread->open_flags & OPEN_SUBMITTED && place < PLACE_COUNT)
 		idle_submitted(&process->places[place]);
+	if (UNLIKELY(COOKIE_FIELD(cookie, SUBMITS) && COOKIE_FIELD(cookie, CONTEXT_ARG)))
+		peer_submitted(process, thread);
 	if (thread->open_flags & OPEN_BLOCKED)
 		blocked_leave(process, now_ns - process->first_call_ns);
-	if (action == ACTION_CAPTURE_END)
-		capture_ended(process, thread, code);
-	else if (action == ACTION_ALLOCATE && !(thread->open_flags & OPEN_CAPTURED))
-		allocation_returned(process, thread, COOKIE_FIELD(cookie, FAMILY),
-				    COOKIE_FIELD(cookie, SIZE), code);
-	else if (action && code == 0)
-		act_at_return(process, thread, cookie, now_ns);
-	else if (action)
-		act_at_failure(process, thread, cookie);
+	if (is_wait(action) || is_event_wait(action)) {
+		if (code == 0)
+			drained(process, thread, action, now_ns);
+	} else if (action && action != ACTION_GRAPH_LAUNCH) {
+		act_at_return(tid, cookie, code);
+	}
 	count_call(process, thread, tid, cookie, code, now_ns);
 	thread->open_sp = 0;
 	return 0;

@@ -427,7 +427,9 @@ struct thread {
 	__u32 cached_place;
 	__u32 cached_generation;
 	__u32 capture_stream; /* the capture this thread began last; 0: none */
-	__u64 last_sp;	      /* of an entry-only call, to tell duplicates */
+	__u32 cached_context;
+	__u32 own_context; /* in which own_stream is: elsewhere it is another stream */
+	__u64 last_sp;	   /* of an entry-only call, to tell duplicates */
 	__u64 last_cookie;
 };
 
@@ -465,7 +467,7 @@ struct capture_key {
 struct capture {
 	__u64 launches; /* since the capture began */
 	__u32 unknown;	/* 1: something with an unknown number of launches */
-	__u32 padding;
+	__u32 tid;	/* of the thread that began it */
 };
 
 /* A recorded CUDA event: what had been submitted when it was recorded. */

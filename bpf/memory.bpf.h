@@ -10,6 +10,10 @@
 #include "context.bpf.h"
 
 #define RANGES_PER_UNMAP 32
+/* What a free took, in thread.open_second; 0: nothing. */
+#define FREED(place, family) ((__u64)(place) << 32 | ((family) + 1))
+#define FREED_PLACE(freed) ((__u32)((freed) >> 32))
+#define FREED_FAMILY(freed) ((__u32)(freed) - 1)
 #define HANDLE_REFERENCE 1ull
 #define HANDLE_MAP (1ull << 32)
 
@@ -72,14 +76,16 @@ INLINE void memory_add(struct memory *row, __u64 bytes)
 	raise_time(&row->peak_bytes, now);
 }
 
-INLINE void memory_drop(__u32 process_number, struct allocation *allocation)
+/* False: it went with its context already. */
+INLINE bool memory_drop(__u32 process_number, struct allocation *allocation)
 {
 	struct memory *row = memory_find(process_number, allocation->context, allocation->family);
 
 	if (!row || row->dead)
-		return;
+		return false;
 	SUB(row->requested_bytes, allocation->bytes);
 	ADD(row->frees, 1);
+	return true;
 }
 
 /* A row of allocations is written, charged if it is a new one. False: refused, or no room. */
@@ -114,10 +120,8 @@ INLINE void allocation_add(struct process *process, struct thread *thread, __u32
 
 	if (!row)
 		return;
-	if (old) {
-		memory_drop(process->number, old);
+	if (old && memory_drop(process->number, old))
 		lost(LOSS_POINTER_REPLACED);
-	}
 	if (!allocation_put(process, &key, &fresh)) {
 		ADD(row->untracked, 1);
 		return;
@@ -181,26 +185,32 @@ INLINE void free_begins(struct process *process, struct thread *thread, __u32 fa
 	memory_drop(process->number, &copy);
 	thread->open_bytes = copy.bytes;
 	thread->open_context = copy.context;
-	thread->open_place = copy.place;
-	thread->open_second = copy.family + 1;
+	thread->open_second = FREED(copy.place, copy.family);
+}
+
+/* It is counted where the memory was; what it submitted, where its stream is. */
+INLINE void free_returned(struct thread *thread)
+{
+	if (thread->open_second)
+		thread->open_place = FREED_PLACE(thread->open_second);
 }
 
 INLINE void free_failed(struct process *process, struct thread *thread)
 {
 	if (!thread->open_second)
 		return;
-	__u32 family = thread->open_second - 1;
+	__u32 family = FREED_FAMILY(thread->open_second);
 	struct memory *row = memory_find(process->number, thread->open_context, family);
 
+	if (!row || row->dead)
+		return; /* its context has gone, and its memory with it */
 	allocation_add(process, thread, family, thread->open_pointer, thread->open_bytes, false);
-	if (row) {
-		/* It was neither freed nor allocated again. */
-		SUB(row->allocations, 1);
-		SUB(row->frees, 1);
-	}
+	/* It was neither freed nor allocated again. */
+	SUB(row->allocations, 1);
+	SUB(row->frees, 1);
 }
 
-/* Change {maps, references} of a handle; the last of both frees it. */
+/* Change {maps, references} of a handle; the last of both frees it, and 1 is returned. */
 ONCE int handle_change(__u32 slot, __u32 process_number, __u64 handle, __u64 change)
 {
 	struct allocation_key key = allocation_key_of(process_number, FAMILY_VIRTUAL, handle);
@@ -219,7 +229,39 @@ ONCE int handle_change(__u32 slot, __u32 process_number, __u64 handle, __u64 cha
 	if (!map_delete(&allocations, &key))
 		refund_slot(slot, process_number, QUOTA_ALLOCATIONS);
 	memory_drop(process_number, &copy);
-	return 0;
+	return 1;
+}
+
+/* At entry. What the last release frees is kept in the thread, as for a free. */
+INLINE void release_begins(struct process *process, struct thread *thread)
+{
+	struct allocation_key key =
+		allocation_key_of(process->number, FAMILY_VIRTUAL, thread->open_pointer);
+	struct allocation *row = map_lookup(&allocations, &key);
+	__u32 place = PLACE_UNKNOWN;
+
+	thread->open_second = 0;
+	if (row) {
+		thread->open_bytes = row->bytes;
+		thread->open_context = row->context;
+		place = row->place;
+	}
+	if (handle_change(process->slot, process->number, thread->open_pointer, -HANDLE_REFERENCE))
+		thread->open_second = FREED(place, FAMILY_VIRTUAL);
+}
+
+INLINE void release_failed(struct process *process, struct thread *thread)
+{
+	__u32 place = thread->open_place;
+
+	if (!thread->open_second) {
+		handle_change(process->slot, process->number, thread->open_pointer,
+			      HANDLE_REFERENCE);
+		return;
+	}
+	free_returned(thread);
+	free_failed(process, thread);
+	thread->open_place = place;
 }
 
 INLINE void range_mapped(struct process *process, struct thread *thread)

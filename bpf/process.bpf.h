@@ -3,6 +3,7 @@
 #ifndef GPUGAUGE_PROCESS_H
 #define GPUGAUGE_PROCESS_H
 
+#include "args.bpf.h"
 #include "blocked.bpf.h"
 #include "quota.bpf.h"
 
@@ -138,6 +139,16 @@ INLINE struct thread *thread_start(__u64 id)
 	return thread;
 }
 
+/* What a copy between devices put on the other one is submitted. */
+INLINE void peer_submitted(struct process *process, struct thread *thread)
+{
+	__u32 place = thread->open_second - 1;
+
+	if (place < PLACE_COUNT)
+		idle_submitted(&process->places[place]);
+	thread->open_second = 0;
+}
+
 /* The open call will not return: undo what its entry began. */
 INLINE void thread_abandon(struct process *process, struct thread *thread, __u64 now_ns)
 {
@@ -147,6 +158,9 @@ INLINE void thread_abandon(struct process *process, struct thread *thread, __u64
 		if (place < PLACE_COUNT)
 			idle_submitted(&process->places[place]);
 	}
+	if (COOKIE_FIELD(thread->open_cookie, SUBMITS) &&
+	    COOKIE_FIELD(thread->open_cookie, CONTEXT_ARG))
+		peer_submitted(process, thread);
 	if (thread->open_flags & OPEN_BLOCKED)
 		blocked_leave(process, now_ns - process->first_call_ns);
 	thread->open_flags = 0;

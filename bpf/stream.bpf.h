@@ -29,15 +29,18 @@ INLINE void stream_created_green(struct process *process, struct thread *thread)
 		stream_created(process, thread, 0, PLACE_UNKNOWN);
 }
 
-/* At entry: once destroyed, the handle may come back from another thread's create. */
-INLINE void stream_destroyed(struct process *process, __u64 handle)
+/*
+ * At entry: once destroyed, the handle may come back from another thread's create.
+ * Returns where it was, {place:32, context:32}, for a destroy that fails.
+ */
+INLINE __u64 stream_destroyed(struct process *process, __u64 handle)
 {
 	struct stream_key key = {.process_number = process->number, .handle = handle};
 	struct stream *row = map_lookup(&streams, &key);
 
 	if (!row)
-		return;
-	__u32 place = row->place;
+		return 0;
+	__u32 place = row->place, context = row->context;
 
 	if (place < PLACE_COUNT) {
 		struct device_state *dev = &process->places[place];
@@ -49,6 +52,26 @@ INLINE void stream_destroyed(struct process *process, __u64 handle)
 	if (!map_delete(&streams, &key))
 		refund(process, QUOTA_STREAMS);
 	ADD(process->stream_generation, 1);
+	return (__u64)place << 32 | context;
+}
+
+INLINE struct capture *capture_find(__u32 process_number, __u32 stream)
+{
+	struct capture_key key = {.process_number = process_number, .stream = stream};
+
+	return map_lookup(&captures, &key);
+}
+
+/* The capture that a call on `stream` of this thread is recorded into. */
+INLINE struct capture *capture_of(struct process *process, struct thread *thread, __u32 stream)
+{
+	struct capture *capture = capture_find(process->number, stream);
+
+	if (capture || !thread->capture_stream)
+		return capture;
+	capture = capture_find(process->number, thread->capture_stream);
+	/* Another thread may have begun one on that stream since. */
+	return capture && capture->tid == (__u32)get_current_pid_tgid() ? capture : NULL;
 }
 
 /*
@@ -66,7 +89,9 @@ INLINE void event_recorded(struct process *process, struct thread *thread, struc
 		return;
 	idle_look(&process->places[where->place], &ended, &state);
 	mark.ticket = STATE_TICKET(state);
-	if (idle_settled(ended, state))
+	/* Recorded into a graph, it says nothing of what was submitted before. */
+	if (idle_settled(ended, state) &&
+	    !(READ_ONCE(process->captures) && capture_of(process, thread, where->stream)))
 		mark.stream = where->stream;
 	if (!map_update(&event_marks, &key, &mark, UPDATE_EXIST) || !charge(process, QUOTA_EVENTS))
 		return;
@@ -85,10 +110,12 @@ INLINE void event_look(struct process *process, struct thread *thread, __u64 eve
 
 	thread->state_seen = 0;
 	thread->ended_seen = 1; /* never settled */
-	if (!mark || mark->stream == STREAM_MIXED || mark->place >= PLACE_COUNT)
+	if (!mark || mark->place >= PLACE_COUNT)
 		return;
 	thread->open_place = mark->place;
 	thread->open_stream = mark->stream;
+	if (mark->stream == STREAM_MIXED)
+		return;
 	idle_look(&process->places[mark->place], &thread->ended_seen, &thread->state_seen);
 	if (STATE_TICKET(thread->state_seen) != mark->ticket)
 		thread->ended_seen = thread->state_seen = 1;
@@ -102,30 +129,13 @@ INLINE void event_destroyed(struct process *process, __u64 event)
 		refund(process, QUOTA_EVENTS);
 }
 
-INLINE struct capture *capture_find(__u32 process_number, __u32 stream)
-{
-	struct capture_key key = {.process_number = process_number, .stream = stream};
-
-	return map_lookup(&captures, &key);
-}
-
-/* The capture that a call on `stream` of this thread is recorded into. */
-INLINE struct capture *capture_of(struct process *process, struct thread *thread, __u32 stream)
-{
-	struct capture *capture = capture_find(process->number, stream);
-
-	if (!capture && thread->capture_stream)
-		capture = capture_find(process->number, thread->capture_stream);
-	return capture;
-}
-
 INLINE void capture_begun(struct process *process, struct thread *thread)
 {
 	struct capture_key key = {
 		.process_number = process->number,
 		.stream = thread->open_stream,
 	};
-	struct capture fresh = {};
+	struct capture fresh = {.tid = (__u32)get_current_pid_tgid()};
 
 	if (map_update(&captures, &key, &fresh, UPDATE_EXIST)) {
 		if (!charge(process, QUOTA_CAPTURES))
@@ -196,7 +206,8 @@ INLINE void capture_ended(struct process *process, struct thread *thread, __u32 
 			refund(process, QUOTA_CAPTURES);
 		SUB(process->captures, 1);
 	}
-	thread->capture_stream = 0;
+	if (thread->capture_stream == thread->open_stream)
+		thread->capture_stream = 0;
 }
 
 #endif

@@ -120,8 +120,10 @@ INLINE __u32 per_thread_stream(struct process *process, struct thread *thread, _
 {
 	if (!context)
 		return STREAM_MIXED;
-	if (!thread->own_stream)
+	if (!thread->own_stream || thread->own_context != context) {
 		thread->own_stream = stream_hand_out(process);
+		thread->own_context = context;
+	}
 	return thread->own_stream;
 }
 
@@ -166,6 +168,7 @@ INLINE void stream_explicit(struct process *process, struct thread *thread, __u6
 	if (thread->cached_handle == handle && thread->cached_generation == generation) {
 		where->stream = thread->cached_stream;
 		where->place = thread->cached_place;
+		where->context = thread->cached_context;
 		return;
 	}
 	struct stream *row = stream_find(process->number, handle);
@@ -181,9 +184,12 @@ INLINE void stream_explicit(struct process *process, struct thread *thread, __u6
 		where->context = row->context;
 		where->place = row->place;
 	}
+	if (!row->context)
+		return; /* it is wherever its caller is */
 	thread->cached_handle = handle;
 	thread->cached_stream = where->stream;
 	thread->cached_place = where->place;
+	thread->cached_context = where->context;
 	thread->cached_generation = READ_ONCE(process->stream_generation);
 }
 
