@@ -87,6 +87,7 @@ class Agent:
         )
         self._tick_ns = 0
         self._tick_late = 0
+        self._made: dict[int, int] = {}
         self.history_bytes = 0
 
     def start(self) -> None:
@@ -124,6 +125,7 @@ class Agent:
             self.libraries.doubled(links)
         if happened.contexts:
             # NVML lists the process now; a short one is gone at the next tick.
+            self._made |= happened.contexts
             self._ask_nvml(ASK_SECONDS_AT_LEAST)
 
     def wait(self, timeout_s: float) -> bool:
@@ -157,7 +159,9 @@ class Agent:
             sizes = [each.memory_total_bytes or 0 for each in devices.inventory.devices]
             self._reader.set_size_limits(max(sizes, default=0), usage.machine_memory_bytes())
             age_ns = devices.inventory.age_ns
-            self._state.saw(devices.inventory, time.monotonic_ns() - age_ns)
+            memories = self._reader.memories()
+            self._state.saw(devices.inventory, time.monotonic_ns() - age_ns, memories, self._made)
+            self._made = {}
 
     def _look_for_gone(self) -> None:
         """Find processes that ended without the programs having told."""

@@ -7,7 +7,8 @@ one loses time, not counts.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpugauge.ebpf.loader import Loaded
 from gpugauge.ebpf.ring import Ring
@@ -37,8 +38,8 @@ class Happened:
     """Pids of processes that ended."""
     executed: tuple[int, ...]
     """Pids of processes that began another program."""
-    contexts: int = 0
-    """Contexts that were made."""
+    contexts: Mapping[int, int] = field(default_factory=dict)
+    """Processes that made a context: their numbers by pid."""
     first_calls: tuple[int, ...] = ()
     """Pids of processes that made their first call."""
     locks: tuple[Checkpoint, ...] = ()
@@ -64,11 +65,14 @@ class Events:
         pids: dict[int, list[int]] = {}
         checkpoints: dict[int, list[Checkpoint]] = {}
         doubled: set[tuple[int, int]] = set()
+        contexts: dict[int, int] = {}
         for record in self._ring.read():
             if len(record) < _HEAD.size:
                 continue
-            kind, _number, pid, _tid, _cgroup, _time, first, second = _HEAD.unpack_from(record)
+            kind, number, pid, _tid, _cgroup, _time, first, second = _HEAD.unpack_from(record)
             pids.setdefault(kind, []).append(pid)
+            if kind == EventType.CONTEXT:
+                contexts[pid] = number
             if kind == EventType.DUPLICATE:
                 doubled.add((first, second))
             if kind in (EventType.CHECKPOINT_LOCK, EventType.CHECKPOINT_UNLOCK):
@@ -76,7 +80,7 @@ class Events:
         return Happened(
             ended=tuple(pids.get(EventType.PROCESS_EXIT, ())),
             executed=tuple(pids.get(EventType.PROCESS_EXEC, ())),
-            contexts=len(pids.get(EventType.CONTEXT, ())),
+            contexts=contexts,
             first_calls=tuple(pids.get(EventType.PROCESS_FIRST_CALL, ())),
             locks=tuple(checkpoints.get(EventType.CHECKPOINT_LOCK, ())),
             unlocks=tuple(checkpoints.get(EventType.CHECKPOINT_UNLOCK, ())),

@@ -58,6 +58,10 @@ class Reader:
             losses=bytes(self._losses[: self._losses_bytes]),
         )
 
+    def memories(self) -> Chunks:
+        """Read the map of requested memory alone."""
+        return self._chunks("memories")
+
     def set_issue_ns(self, slot: int, issue_ns: int) -> None:
         """Tell the programs what a launch of a process costs."""
         _U64.pack_into(self._slots, slot * self._slot_bytes + self._issue_at, issue_ns)

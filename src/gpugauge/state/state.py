@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpugauge import __version__
 from gpugauge.ebpf.layout import Layout
 from gpugauge.model.abi import Loss
@@ -9,17 +11,17 @@ from gpugauge.model.device import Inventory
 from gpugauge.model.process import Process, ProcessDevice
 from gpugauge.model.snapshot import SNAPSHOT_VERSION, AgentHealth, Snapshot
 from gpugauge.model.workload import UNKNOWN
+from gpugauge.state.context_cost import ContextCosts
 from gpugauge.state.facts import Facts
 from gpugauge.state.ledger import Ledger, OwnerKey, owner_key
 from gpugauge.state.opened import OpenCalls
 from gpugauge.state.processes import Processes
-from gpugauge.state.raw import RawTick
+from gpugauge.state.raw import Chunks, RawTick
 from gpugauge.state.requested import RequestedMemory
 from gpugauge.state.sharing import device_use
 from gpugauge.state.tracked import Tracked
 from gpugauge.state.views import (
     CLAIM_GRACE_NS,
-    HOST_FAMILIES,
     Extra,
     process_view,
     series_view,
@@ -52,6 +54,7 @@ class State:
         self._ledger = Ledger(retire_ns)
         self._number = 0
         self._last_ns = 0
+        self._context_costs = ContextCosts()
 
     def tick(self, raw: RawTick, facts: Facts) -> Snapshot:
         """Take in one read of the maps and return the snapshot."""
@@ -72,7 +75,7 @@ class State:
         followed = tuple(self.processes.by_number.values())
         self.processes.hold_back(now_ns)
         for process in followed:
-            self._judge(process, facts, extra, now_ns)
+            self._judge(process, facts, now_ns)
             if not process.owner.traced:
                 continue  # what it called before its owner was known is not told either
             if not process.held:
@@ -87,9 +90,21 @@ class State:
             process.end_told = not process.alive
         return self._snapshot(raw, facts, views)
 
-    def saw(self, inventory: Inventory, now_ns: int) -> None:
-        """Take in what NVML said between two ticks: a short process may be gone by then."""
+    def saw(
+        self, inventory: Inventory, now_ns: int, memories: Chunks, made: Mapping[int, int]
+    ) -> None:
+        """Take in a new answer of NVML: a short process may be gone at the next tick.
+
+        Args:
+            inventory: The answer.
+            now_ns: When it was given, CLOCK_MONOTONIC.
+            memories: The map of requested memory, read after it.
+            made: Process numbers by pid, of those that made a context just now.
+        """
         self.processes.identities.saw(inventory, now_ns)
+        followed = self.processes.by_number.values()
+        numbers = {p.slot.pid: p.slot.number for p in followed if p.alive} | dict(made)
+        self._context_costs.learn(inventory, memories, numbers)
 
     def ended(self) -> tuple[Tracked, ...]:
         """Return processes that ended: the agent reaps their rows, then calls `reap`."""
@@ -99,27 +114,19 @@ class State:
         """Forget a process whose rows are gone."""
         self.processes.reap(number)
 
-    def _judge(self, process: Tracked, facts: Facts, extra: Extra, now_ns: int) -> None:
+    def _judge(self, process: Tracked, facts: Facts, now_ns: int) -> None:
         """Say of each place whether it is only claimed, and what its context costs."""
         identities = self.processes.identities
         pid = process.slot.pid
         seen_ns = now_ns - facts.inventory.age_ns
-        for number, at in process.places.items():
+        for at in process.places.values():
             if at.gpu_uuid == UNKNOWN:
                 continue
             settled = seen_ns - process.slot.first_call_ns > CLAIM_GRACE_NS
             if process.alive and settled:
                 at.claimed = identities.listed(pid, at.gpu_uuid) is False
-            if at.context_bytes is not None or not process.complete:
-                continue
-            memory = extra.memory.get((process.slot.number, number), {})
-            untouched = not any(
-                each.allocations for family, each in memory.items() if family not in HOST_FAMILIES
-            )
-            made_ns = max((row.created_ns for row in identities.contexts(process.slot.number)
-                           if row.place == number), default=0)  # fmt: skip
-            if untouched and made_ns and seen_ns > made_ns:
-                at.context_bytes = extra.held.get((pid, at.gpu_uuid))
+            if process.complete:
+                at.context_bytes = self._context_costs.of(process.slot.number, at.gpu_uuid)
 
     def _snapshot(self, raw: RawTick, facts: Facts, processes: tuple[Process, ...]) -> Snapshot:
         now_ns = raw.time_monotonic_ns
