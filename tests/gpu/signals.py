@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from gpugauge.model.abi import Cause, Family
+from gpugauge.model.abi import Cause
 from tests.gpu.agent import AgentProcess
 from tests.gpu.counts import TORCH
 from tests.gpu.rows import Row
@@ -55,44 +54,6 @@ def wait_rows(agent: AgentProcess) -> Iterator[Row]:
         for t in traced.after.times
     ]
     yield Row.equal("all owners", "observed time less the four parts, ns", 0, sum(map(abs, left)))
-
-
-def memory_rows(agent: AgentProcess) -> Iterator[Row]:
-    """Requested memory against PyTorch's reserved figure, held memory against nvidia-smi."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", TORCH, "memory", "--marked"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert child.stdin and child.stdout
-    child.stdout.readline()
-    child.stdin.write("\n")
-    child.stdin.flush()
-    told = json.loads(child.stdout.readline())
-    snapshot = agent.wait_ticks(7)
-    listed = subprocess.run(
-        ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-        capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    held_mib = {int(a): int(b) for a, b in (line.split(",") for line in listed)}
-    process = next(p for p in snapshot.processes if p.pid == child.pid)
-    device = process.devices[0]
-    assert device.memory is not None
-    requested = {f.name.lower(): m.requested_bytes for f, m in device.memory.items()}
-    on_device = sum(
-        m.requested_bytes
-        for f, m in device.memory.items()
-        if f not in (Family.HOST, Family.HOST_REGISTERED)
-    )
-    yield Row("PyTorch memory", f"requested bytes {requested}", f"{told['reserved_bytes']:,}",
-              f"{on_device:,}", 0 <= on_device - told["reserved_bytes"] < 64 * 2**20)  # fmt: skip
-    held = (device.memory_held_bytes or 0) // 2**20
-    yield Row.equal("PyTorch memory", "held, MiB", held_mib.get(child.pid, -1), held)
-    context = device.context_bytes
-    yield Row("PyTorch memory", "context overhead learned, MiB", "",
-              "unknown" if context is None else f"{context / 2**20:.0f}", True)  # fmt: skip
-    child.stdin.write("\n")
-    child.stdin.flush()
-    child.wait(timeout=30)
 
 
 def contention_rows(agent: AgentProcess) -> Iterator[Row]:

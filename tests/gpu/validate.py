@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.gpu import counts, overhead, signals
+from tests.gpu import counts, memory, overhead, signals
 from tests.gpu.agent import AgentProcess
 from tests.gpu.rows import Row
 
@@ -25,12 +25,14 @@ Part = Callable[[AgentProcess], Iterable[Row]]
 PARTS: dict[str, tuple[Part, ...]] = {
     "driver": (counts.driver_rows, counts.probe_rows),
     "counts": (counts.driver_rows, counts.torch_rows, counts.other_rows, counts.probe_rows),
+    "memory": (memory.memory_rows,),
+    "queue": (signals.queue_rows,),
     "overhead": (overhead.overhead_rows,),
     "signals": (
         signals.queue_rows,
         signals.idle_rows,
         signals.wait_rows,
-        signals.memory_rows,
+        memory.memory_rows,
         signals.contention_rows,
         counts.probe_rows,
     ),

@@ -77,7 +77,38 @@ def triton_loop() -> None:
         made.counts["syncs"] = 1
 
 
-PROGRAMS = {"jax": jax_loop, "cupy": cupy_loop, "triton": triton_loop}
+def jax_memory() -> None:
+    """Two arrays of 256 MiB, by JAX's own allocator without its preallocation."""
+    os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"
+    import jax
+    import jax.numpy as jnp
+
+    with section() as made:
+        kept = [jax.device_put(jnp.zeros(64 * 1024 * 1024, dtype=jnp.float32)) for _ in range(2)]
+        for each in kept:
+            each.block_until_ready()
+        made.values["requested_bytes"] = sum(each.nbytes for each in kept)
+
+
+def plain() -> None:
+    """Allocations of the driver API of sizes that are no multiples of a chunk."""
+    from sim.workloads.driver import Driver
+
+    driver = Driver()
+    sizes = [8191, 3 * 1024 * 1024 + 7, 101 * 1024 * 1024 + 13]
+    with section() as made:
+        for size in sizes:
+            driver.allocate(size)
+        made.values["requested_bytes"] = sum(sizes)
+
+
+PROGRAMS = {
+    "jax": jax_loop,
+    "cupy": cupy_loop,
+    "triton": triton_loop,
+    "jax_memory": jax_memory,
+    "plain": plain,
+}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]]()

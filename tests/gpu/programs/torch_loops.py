@@ -176,7 +176,7 @@ def memory() -> None:
         kept = [torch.empty(128 * 1024 * 1024, device=DEVICE) for _ in range(3)]
         kept += [torch.empty(1009, device=DEVICE) for _ in range(13)]
         torch.cuda.synchronize()
-        made.values["reserved_bytes"] = torch.cuda.memory_reserved()
+        made.values["requested_bytes"] = torch.cuda.memory_reserved()
     del kept
 
 
