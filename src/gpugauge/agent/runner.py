@@ -13,6 +13,7 @@ from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
 from gpugauge.agent.switch import Switch
 from gpugauge.agent.watcher import Watcher
+from gpugauge.ebpf.allocator import keep_small
 from gpugauge.errors import EXIT_OK
 from gpugauge.explain import PATH as EXPLAIN_PATH
 from gpugauge.export.exposition import Exposition
@@ -40,6 +41,7 @@ def run(settings: Settings) -> int:
     Raises:
         GpugaugeError: It could not start; the sentence says why.
     """
+    keep_small()
     lines = start_logging(settings).lines
     stop, switch = Stop(), Switch()
     exposition = Exposition(settings.series)

@@ -219,8 +219,8 @@ class Map:
         entries = min(entries, self.max_entries)
         if entries > self._entries:
             self._entries = entries
-            self._keys = ctypes.create_string_buffer(entries * self.key_size)
-            self._values = ctypes.create_string_buffer(entries * self.value_size)
+            self._keys = _untouched(entries * self.key_size)
+            self._values = _untouched(entries * self.value_size)
 
     def _chunks(self) -> Iterator[tuple[bytes, bytes, int]]:
         source, target = self._cursors
@@ -287,3 +287,8 @@ class Map:
 
 class _BatchNotOfferedError(Exception):
     """This Linux, or this type of map, has no batches."""
+
+
+def _untouched(size_bytes: int) -> ctypes.Array[ctypes.c_char]:
+    """Return a buffer that takes no memory before it is written: maps are seldom full."""
+    return (ctypes.c_char * size_bytes).from_buffer(mmap.mmap(-1, size_bytes))
