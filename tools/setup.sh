@@ -60,4 +60,4 @@ echo "setup: Python packages into $venv"
 # 25.1 is the first pip that knows dependency groups.
 "$venv/bin/python" -m pip install -q --disable-pip-version-check "pip>=25.1"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check \
-	-e '.[kubernetes,tui]' --group dev
+	-e '.[kubernetes]' --group dev
