@@ -39,7 +39,8 @@ int main(int argc, char **argv)
 	int (*initialize)(int) = (int (*)(int))find("cuInit");
 	int (*retain)(uint64_t *, int) = (int (*)(uint64_t *, int))find("cuDevicePrimaryCtxRetain");
 	function use = (function)find("cuCtxSetCurrent");
-	int (*load)(void **, const void *) = (int (*)(void **, const void *))find("cuModuleLoadData");
+	int (*load)(void **, const void *) =
+		(int (*)(void **, const void *))find("cuModuleLoadData");
 	int (*get)(void **, void *, const char *) =
 		(int (*)(void **, void *, const char *))find("cuModuleGetFunction");
 	int (*allocate)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))find("cuMemAlloc_v2");

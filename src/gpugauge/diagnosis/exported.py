@@ -144,18 +144,23 @@ def _snapshots(
 
 
 def _owner(labels: Labels) -> Owner:
-    # Prometheus renames what the target also has, unless honorLabels is set.
-    def get(name: str) -> str:
-        return labels.get(f"exported_{name}", labels.get(name, ""))
-
+    # Prometheus renames what the target also has, unless honorLabels is set. An empty label is
+    # no label: without honorLabels the agent's own pod stands where a host process has none.
     scope = labels.get("scope", "")
+    renamed = any(f"exported_{name}" in labels for name in ("namespace", "pod", "container"))
+
+    def get(name: str) -> str:
+        if renamed or scope == Scope.HOST:
+            return labels.get(f"exported_{name}", "")
+        return labels.get(name, "")
+
     known = scope in Scope._value2member_map_
     return Owner(
         Scope(scope) if known else Scope.UNKNOWN,
         namespace=get("namespace") if known else "",
         pod=get("pod") if known else "",
         container=get("container") if known else "",
-        workload=get("workload") if known else "",
+        workload=labels.get("exported_workload", labels.get("workload", "")) if known else "",
     )
 
 

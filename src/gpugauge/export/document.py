@@ -28,7 +28,10 @@ an **estimate** can err both ways, and its paragraph says when.
 - `simulated="true"` is on every series while the devices are the simulated driver's.
 
 Prometheus adds `namespace`, `pod` and `container` of the agent itself, and renames the metric's own
-to `exported_namespace` and so on, unless the scrape has `honorLabels: true`.
+to `exported_namespace` and so on, unless the scrape has `honorLabels: true`. Where that cannot be
+set (`overrideHonorLabels`), process what was scraped: `metricRelabelings` that copy `exported_pod`
+to `pod`, and the same for the other two. Without either, processes of the host carry the agent's
+own pod, because an empty label is no label: `scope="host"` tells them apart.
 
 Process ids, pod UIDs and function names are no labels: they would make a new series a day or a
 minute. The API has them.
