@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.k8s.fakes.api_server import NAMESPACES
+from tests.k8s.fakes.objects import namespace
 from tests.k8s.whole import Cluster, by_pod, seconds_of, wait_for
 from tests.linux.agents import metrics
 
@@ -150,3 +152,28 @@ def test_two_pods_on_one_gpu_through_every_restart(cluster):
     assert by_pod(text, DEMAND) == {"a": a.launches, "b": 2 * b.launches}
     assert by_pod(text, "memory_requested_bytes", family="device") == {"b": b.size}
     assert "Traceback" not in cluster.agent.text
+
+
+def test_a_pod_that_opted_out_is_present_and_not_counted(cluster):
+    a, b = cluster.a, cluster.b
+    cluster.give(a, b)
+    cluster.start_agent()
+    for one in (a, b):
+        one.start()
+        # Its first calls come before its annotation is known.
+        one.work()
+    a.show({"gpugauge.io/trace": "off"})
+    b.show()
+    wait_for(cluster, lambda text: set(by_pod(text, DEMAND)) == {"b"})
+    a.work()
+    b.work()
+    text = wait_for(cluster, lambda text: by_pod(text, DEMAND) == {"b": 2 * b.launches})
+    for line in text.splitlines():
+        assert 'pod="a"' not in line or line.startswith("gpugauge_entitled_gpus")
+    assert value(text, "device_processes", gpu_uuid=cluster.gpu_uuid, state="context") == 2
+    assert cluster.agent is not None
+    assert {one["owner"]["pod"] for one in cluster.agent.snapshot()["processes"]} == {"b"}
+    # The whole namespace opts out.
+    cluster.server.put(NAMESPACES, namespace("ml", {"gpugauge.io/trace": "off"}))
+    b.work()
+    wait_for(cluster, lambda text: not cluster.agent.snapshot()["processes"])

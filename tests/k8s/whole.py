@@ -89,12 +89,13 @@ class Pod:
             own_pids=False,
         )
 
-    def show(self) -> None:
+    def show(self, annotations: dict[str, str] | None = None) -> None:
         """Let the API server show the pod as it is now."""
         ids = [container_id(f"{pod_uid(f'ml/{self.name}')}/{run}") for run in self.runs]
         held = [status("main", ids[-1], previous=ids[-2] if len(ids) > 1 else "")]
         owner = ("StatefulSet", f"{self.name}-set")
-        self.cluster.server.put(PODS, pod(self.name, containers=held, owner=owner))
+        shown = pod(self.name, containers=held, owner=owner, annotations=annotations)
+        self.cluster.server.put(PODS, shown)
 
     def work(self) -> None:
         """Let it do one turn, and wait for its end."""
