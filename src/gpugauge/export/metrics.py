@@ -54,7 +54,8 @@ METRICS: tuple[Metric, ...] = (
         "while it was captured or built.",
         wrong_when="Graphs made before the probes were there, with conditional nodes, or that "
         "launch from the device add nothing; `gpugauge_graph_launches_unknown_total` counts "
-        "their launches.",
+        "their launches. Nodes switched off in an executable graph still count, and so does "
+        "real work that the capturing thread puts on another stream meanwhile: then it is above.",
     ),
     Metric(
         name="graph_launches_unknown_total",
@@ -94,7 +95,9 @@ METRICS: tuple[Metric, ...] = (
         "`launch_other`: launches that took long for another reason, such as loading code. Two "
         "threads that wait for a second are two seconds.",
         wrong_when="`synchronize` is exact. `launch_queue` subtracts the learned issue cost, and "
-        "errs by a few points where the host and not the GPU is the limit. A thread "
+        "errs by a few points where the host and not the GPU is the limit. Python threads also "
+        "wait for the interpreter's lock, outside any call: with two of them the queue reads "
+        "lower than wall time less issue time, and rightly so. A thread "
         "that the CPU quota stops inside a launch looks blocked: compare "
         "`gpugauge_cpu_throttled_seconds_total`. Calls still open are in "
         "`gpugauge_inflight_blocked_seconds`, not here; a call whose thread dies inside it is "
@@ -121,8 +124,8 @@ METRICS: tuple[Metric, ...] = (
         meaning="A trimmed mean over launches made shortly after the GPU had been drained. When it "
         "rises while the GPU does the same work, the host is slower: frequency, neighbours on "
         "the CPU, or a tool that slows calls down.",
-        wrong_when="Absent until a hundred such launches are known. It contains the cost of the "
-        "probes, `gpugauge_agent_probe_cost_seconds`.",
+        wrong_when="Absent until a hundred such launches are known. It contains some of the cost "
+        "of the probes: what lies between reading the clock at entry and at return.",
     ),
     Metric(
         name="sync_calls_total",
@@ -196,8 +199,12 @@ METRICS: tuple[Metric, ...] = (
         meaning="From a synchronization that drained all that was submitted to the next "
         "submission: the GPU waited for this process.",
         wrong_when="A bound and not a measure: tight for programs that starve the GPU or call "
-        "seldom, loose for those limited by their launches. Absent, never 0, where submissions "
-        "are not all seen. Idle of one process is not idle of a shared GPU.",
+        "seldom, loose for those limited by their launches: between short launches the GPU is "
+        "idle, but nobody waited and saw it. Work on several streams is known to be over only "
+        "when the whole context was waited for. A copy between devices by unified addresses "
+        "counts as work of the device whose stream it is on, and not of the other one: there it "
+        "is idle though it copies. Absent, never 0, where submissions are not all seen. Idle of "
+        "one process is not idle of a shared GPU.",
     ),
     # ---- transfers -------------------------------------------------------------
     Metric(
@@ -240,7 +247,9 @@ METRICS: tuple[Metric, ...] = (
         certainty=LOWER_BOUND,
         meaning="What the program asked for and has not freed: `device`, `managed`, `pool`, "
         "`virtual`, `array`, and on the host `host` and `host_registered`.",
-        wrong_when="Exact while `gpugauge_agent_untracked_allocations_total` stands still. Absent "
+        wrong_when="Exact while `gpugauge_agent_untracked_allocations_total` stands still; memory "
+        "that a graph allocates or frees, and the bytes above the first level of a mipmapped "
+        "array, are not seen. Absent "
         "for workloads with a process not seen from its start. A framework with an allocator "
         "of its own requests large blocks and divides them itself.",
     ),
@@ -252,7 +261,8 @@ METRICS: tuple[Metric, ...] = (
         samples=of.memory(lambda m: m.peak_bytes),
         certainty=ESTIMATE,
         meaning="What the workload needed at its worst moment, also when that lay between scrapes.",
-        wrong_when="The peaks of several processes are added though they may not coincide.",
+        wrong_when="The peaks of several processes, or of several contexts of one, are added "
+        "though they may not coincide.",
     ),
     Metric(
         name="memory_held_bytes",
@@ -289,7 +299,8 @@ METRICS: tuple[Metric, ...] = (
         labels=WORKLOAD,
         help="Live CUDA contexts.",
         samples=of.known(lambda s: s.contexts),
-        meaning="Each holds some hundred megabytes of device memory.",
+        meaning="Each holds some hundred megabytes of device memory. Green contexts are counted "
+        "too, though they share the primary one's.",
         wrong_when="Contexts made before the probes were there are not known.",
     ),
     # ---- errors ----------------------------------------------------------------
@@ -548,8 +559,9 @@ METRICS: tuple[Metric, ...] = (
             lambda a: None if a.probe_cost_ns is None else a.probe_cost_ns / 1_000_000_000
         ),
         certainty=ESTIMATE,
-        meaning="Measured on this host in a child of the agent.",
-        wrong_when="Under load and on other CPUs it differs.",
+        meaning="Measured on this host in a child of the agent, with programs that only count.",
+        wrong_when="The real programs take more, about 0.2 to 0.7 us a call: they read the clock "
+        "and the arguments. Under load and on other CPUs it differs.",
     ),
     Metric(
         name="agent_duplicate_hits_total",
