@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 FILE_LIMIT_BYTES = 16_384
 """/proc/PID/cgroup has one line per hierarchy, at most a dozen; more is cut."""
@@ -143,6 +144,7 @@ def controller_paths(data: bytes) -> dict[str, str]:
     return paths
 
 
+@lru_cache(4096)
 def container_levels(path: str) -> tuple[str, ...]:
     """Return the cgroup of the container in a path, then that of its pod; what there is of them.
 

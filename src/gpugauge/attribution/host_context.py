@@ -61,17 +61,18 @@ class HostContexts:
             return HostContext(owner=owner, pressure_ns=_pressure(f"{self._proc}/pressure", ""))
         v1_cpu, v1_acct = (self._folders(self._v1.get(c, ""), c, paths) for c in _V1_FOLDERS)
         v2 = self._folders(self._unified, "", paths)
+        stats = [] if v1_cpu else [read_pairs(f"{folder}/cpu.stat") for folder in v2]
         if v1_cpu:
             quotas = [quota_v1(folder) for folder in v1_cpu]
             # In nanoseconds on v1.
             throttled = [read_pairs(f"{f}/cpu.stat").get("throttled_time") for f in v1_cpu]
         else:
             quotas = [quota_v2(f"{folder}/cpu.max") for folder in v2]
-            us = [read_pairs(f"{folder}/cpu.stat").get("throttled_usec") for folder in v2]
+            us = [stat.get("throttled_usec") for stat in stats]
             throttled = [None if value is None else value * NS_PER_US for value in us]
         used = read_number(f"{v1_acct[0]}/cpuacct.usage") if v1_acct else None
         if used is None and v2:
-            usage = read_pairs(f"{v2[0]}/cpu.stat").get("usage_usec")
+            usage = (stats or [read_pairs(f"{v2[0]}/cpu.stat")])[0].get("usage_usec")
             used = None if usage is None else usage * NS_PER_US
         set_quotas = [quota for quota in quotas if quota is not None]
         known = [value for value in throttled if value is not None]
