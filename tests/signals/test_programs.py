@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from gpugauge.model.abi import STREAM_IDLE, STREAM_MIXED, Loss, Slot
 from gpugauge.model.process import ProcessDevice
 from tests.linux.tracing import Traced, traced
-from tests.signals.programs import Program, programs
+from tests.signals.programs import BEGINNINGS, Program, programs
 from tests.signals.reference import Reference
 from tests.signals.reference_rows import MIXED, UNKNOWN, Device
 
 EXAMPLES_FACTOR = 4
+ONE_DEVICE = BEGINNINGS[1]
 HARMLESS = {
     Loss.RING_LIMITED,
     Loss.RING_FULL,
@@ -75,6 +76,30 @@ def interpreter(it: Traced) -> Iterator[Interpreter]:
 
 @settings(max_examples=settings().max_examples * EXAMPLES_FACTOR)
 @given(program=programs)
+# Each was once wrong: a free that is only recorded; a thread's own stream in two contexts; a failed
+# registration; a green context that holds the primary one; a handle that comes back.
+@example(
+    program=(*ONE_DEVICE, (2, "allocate", 79, 1048573), (0, "begin", 71, 257), (2, "free", 72, 3))
+)
+@example(
+    program=(
+        (0, "retain", 0, 1),
+        (0, "launch", 77, 33),
+        (0, "create", 42, 2),
+        (0, "stream_sync", 91, 5),
+    )
+)
+@example(program=((1, "allocate", 39, 0),))
+@example(program=((0, "retain", 0, 1), (1, "green", 22, 257), (0, "release", 54, 3)))
+@example(
+    program=(
+        (1, "green", 46, 1),
+        (2, "create", 62, 7),
+        (0, "destroy", 5, 17),
+        (2, "view", 33, 0),
+        (2, "launch", 0, 1),
+    )
+)
 def test_a_random_program(it: Traced, interpreter: Interpreter, program: Program) -> None:
     pid, log = interpreter.begin(program)
     try:
