@@ -125,7 +125,7 @@ class KubeletClient:
         if not self._socket.is_socket():
             raise UnavailableError(
                 f"There is no kubelet socket at {self._socket}.",
-                "Mount the kubelet's pod-resources directory, or give --kubelet-path.",
+                "Mount the kubelet's pod-resources directory, or give --kubernetes-kubelet-path.",
             )
         if self._channel is None:
             self._channel = grpc.insecure_channel(
