@@ -164,7 +164,7 @@ def _open(kubeconfig: str, service_account: str) -> Any:
     except Exception as error:  # a file of any shape: yaml, msgspec, ssl and key errors
         raise UnavailableError(
             f"No way to the API server was found: {_first_line(error)}.",
-            "Give a kubeconfig (--kubernetes-kubeconfig; explain: --kubeconfig), or a service account.",
+            "Give --kubernetes-kubeconfig (explain: --kubeconfig), or a service account.",
         ) from None
 
 
