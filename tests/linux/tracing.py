@@ -117,6 +117,7 @@ class Traced:
         self.machine = machine
         self.tracer = tracer
         self.reader = Reader(tracer.loaded)
+        self.seen: dict[tuple[int, int], Process] = {}
         self.state = State(
             tracer.loaded.layout,
             symbols=tracer.symbols,
@@ -142,7 +143,10 @@ class Traced:
 
     def tick(self, **more: object) -> Snapshot:
         """Read once."""
-        return self.state.tick(self.reader.read(), facts(**more))
+        snapshot = self.state.tick(self.reader.read(), facts(**more))
+        # The snapshot that tells the end of a process is the last that has it.
+        self.seen |= {(each.pid, each.number): each for each in snapshot.processes}
+        return snapshot
 
     def losses(self) -> dict[Loss, int]:
         """Return the loss counters that moved; an event that was not sent loses no count."""
@@ -152,9 +156,8 @@ class Traced:
 
     def process(self, pid: int) -> Process:
         """Read once and return the newest process of this pid."""
-        return max(
-            (each for each in self.tick().processes if each.pid == pid), key=lambda p: p.number
-        )
+        self.tick()
+        return max((each for each in self.seen.values() if each.pid == pid), key=lambda p: p.number)
 
     def device(self, pid: int) -> ProcessDevice:
         """Read once and return the only device of a process."""
