@@ -87,7 +87,7 @@ class State:
             if p.owner.traced and not p.end_told
         )
         for process in followed:
-            process.end_told = not process.alive
+            process.end_told |= process.held and not process.alive
         return self._snapshot(raw, facts, views)
 
     def saw(

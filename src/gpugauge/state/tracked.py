@@ -57,7 +57,7 @@ class Tracked:
     held: bool = False
     """Its counts wait for its owner."""
     end_told: bool = False
-    """A snapshot has shown that it ended."""
+    """It ended and is held: a snapshot has shown its end, and the next ones do not."""
 
     @property
     def alive(self) -> bool:
