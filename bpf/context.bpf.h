@@ -71,12 +71,10 @@ INLINE struct context *context_made(struct process *process, __u32 kind, __u64 h
 		process->sole_context = 0;
 	}
 	ADD(process->context_generation, 1);
-	if (place < PLACE_COUNT) {
-		struct device_state *dev = &process->places[place];
+	struct device_state *dev = device_at(process, place);
 
-		if (ADD(dev->contexts, 1) == 0 && STATE_TICKET(READ_ONCE(dev->state)) == 0)
-			raise_time(&dev->drained_ns, ktime_get_ns());
-	}
+	if (ADD(dev->contexts, 1) == 0 && STATE_TICKET(READ_ONCE(dev->state)) == 0)
+		raise_time(&dev->drained_ns, ktime_get_ns());
 	emit(EVENT_CONTEXT, process, 0, handle, place);
 	return row;
 }
@@ -125,8 +123,10 @@ INLINE void context_gone(struct process *process, __u32 kind, __u64 handle, __u6
 	context_memory_gone(process, number);
 	if (row && row->number == number && !map_delete(&contexts, &key))
 		refund(process, QUOTA_CONTEXTS);
-	if (place < PLACE_COUNT && process->places[place].contexts)
-		SUB(process->places[place].contexts, 1);
+	struct device_state *dev = device_at(process, place);
+
+	if (dev->contexts)
+		SUB(dev->contexts, 1);
 	if (process->contexts_live)
 		SUB(process->contexts_live, 1);
 	process->sole_context = 0;

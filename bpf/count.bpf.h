@@ -101,11 +101,13 @@ INLINE struct counts *counts_of(struct process *process, struct thread *thread, 
 /* The host waited `waited_ns` of a call that took `duration_ns`. */
 INLINE void count_blocked(struct counts *counts, __u32 cause, __u64 waited_ns, __u64 duration_ns)
 {
+	BOUNDED(cause);
 	if (cause >= CAUSE_COUNT)
 		return;
 	counts->blocked_ns[cause] += waited_ns;
 	__u32 bucket = duration_bucket(duration_ns);
 
+	BOUNDED(bucket);
 	if (bucket < HISTOGRAM_BUCKETS)
 		counts->histogram[cause][bucket] += 1;
 }

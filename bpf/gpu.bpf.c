@@ -119,9 +119,7 @@ INLINE void drained(struct process *process, struct thread *thread, __u32 action
 {
 	__u32 place = thread->open_place, stream = thread->open_stream;
 
-	if (place >= PLACE_COUNT)
-		return;
-	struct device_state *dev = &process->places[place];
+	struct device_state *dev = device_at(process, place);
 
 	if (action == ACTION_CTX_SYNC) {
 		/* The only context of this process here: all of its work is the context's. */
@@ -318,6 +316,7 @@ INLINE void count_launch(struct process *process, struct thread *thread, struct 
 		if (duration_ns > 2 * issue_ns) {
 			__u32 bucket = duration_bucket(duration_ns);
 
+			BOUNDED(bucket);
 			if (bucket < HISTOGRAM_BUCKETS)
 				counts->histogram[CAUSE_LAUNCH_QUEUE][bucket] += 1;
 			blocked_waited(process, entry_ns + issue_ns - base_ns, now_ns - base_ns);
@@ -330,6 +329,7 @@ INLINE void count_launch(struct process *process, struct thread *thread, struct 
 	} else if (distance && distance <= ISSUE_FRESH_AT_MOST) {
 		__u32 bucket = issue_bucket(duration_ns);
 
+		BOUNDED(bucket);
 		if (bucket < ISSUE_BUCKETS) {
 			counts->issue_histogram[bucket] += 1;
 			counts->issue_sum_ns[bucket] += duration_ns;
@@ -420,6 +420,7 @@ INLINE void count_call(struct process *process, struct thread *thread, __u32 tid
 		return;
 	if (thread->open_flags & OPEN_CAPTURED)
 		slot = SLOT_CAPTURED;
+	BOUNDED(slot);
 	if (slot >= SLOT_COUNT)
 		return;
 	struct slot_counts *row = &counts->slots[slot];
@@ -486,10 +487,9 @@ INLINE void submit(struct process *process, struct thread *thread, struct where 
 		thread->open_flags |= OPEN_CAPTURED;
 		return;
 	}
-	if (where->place >= PLACE_COUNT)
-		return;
-	thread->open_distance =
-		idle_submit(&process->places[where->place], where->stream, now_ns, &contended);
+	struct device_state *dev = device_at(process, where->place);
+
+	thread->open_distance = idle_submit(dev, where->stream, now_ns, &contended);
 	thread->open_flags |= OPEN_SUBMITTED;
 	if (contended)
 		lost(LOSS_STATE_CONTENDED);
@@ -508,10 +508,11 @@ ONCE int peer_submit(__u32 slot, __u32 number, __u64 source, __u32 known)
 	if (!process || !row)
 		return 0;
 	__u32 place = row->place;
+	struct device_state *dev = device_at(process, place);
 
-	if (place >= PLACE_UNKNOWN || place == known)
+	if (place == PLACE_UNKNOWN || place == known)
 		return 0;
-	idle_submit(&process->places[place], STREAM_MIXED, ktime_get_ns(), &contended);
+	idle_submit(dev, STREAM_MIXED, ktime_get_ns(), &contended);
 	if (contended)
 		lost(LOSS_STATE_CONTENDED);
 	return place + 1;
@@ -595,9 +596,8 @@ INLINE int call_begins(struct registers *ctx)
 	thread->open_context = where.context;
 	thread->open_stream = where.stream;
 	if (is_wait(action)) {
-		if (where.place < PLACE_COUNT)
-			idle_look(&process->places[where.place], &thread->ended_seen,
-				  &thread->state_seen);
+		idle_look(device_at(process, where.place), &thread->ended_seen,
+			  &thread->state_seen);
 	} else if (action && action != ACTION_GRAPH_LAUNCH) {
 		act_at_entry(tid, cookie, register_argument(ctx, 1), register_argument(ctx, 2));
 	}
@@ -611,8 +611,8 @@ INLINE int call_begins(struct registers *ctx)
 	if (!returns) {
 		thread->last_sp = sp;
 		thread->last_cookie = cookie;
-		if (thread->open_flags & OPEN_SUBMITTED && where.place < PLACE_COUNT)
-			idle_submitted(&process->places[where.place]);
+		if (thread->open_flags & OPEN_SUBMITTED)
+			idle_submitted(device_at(process, where.place));
 		count_call(process, thread, tid, cookie, 0, now_ns);
 		return SKIP_RETURN;
 	}
@@ -641,11 +641,10 @@ INLINE int call_returned(struct registers *ctx)
 		return 0;
 	__u64 now_ns = ktime_get_ns();
 	__u32 code = return_code(ctx), action = COOKIE_FIELD(cookie, ACTION);
-	__u32 place = thread->open_place;
 
 	thread->hits += 1;
-	if (thread->open_flags & OPEN_SUBMITTED && place < PLACE_COUNT)
-		idle_submitted(&process->places[place]);
+	if (thread->open_flags & OPEN_SUBMITTED)
+		idle_submitted(device_at(process, thread->open_place));
 	if (UNLIKELY(COOKIE_FIELD(cookie, SUBMITS) && COOKIE_FIELD(cookie, CONTEXT_ARG)))
 		peer_submitted(process, thread);
 	if (thread->open_flags & OPEN_BLOCKED)

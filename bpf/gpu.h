@@ -64,8 +64,8 @@ enum quota_kind {
  * needs no look-up on the hot path; the agent turns it into a UUID.
  */
 enum place {
-	PLACE_COUNT = 17,
-	PLACE_UNKNOWN = 16,
+	PLACE_COUNT = 16, /* a power of 2: an index is masked, not compared */
+	PLACE_UNKNOWN = 15,
 };
 
 /* What a call is counted as: the index into counts.slots. */

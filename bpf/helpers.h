@@ -64,6 +64,9 @@ static void *(*ringbuf_reserve)(void *map, __u64 size, __u64 flags) = (void *)13
 static void (*ringbuf_submit)(void *data, __u64 flags) = (void *)132;
 static __u64 (*get_attach_cookie)(void *ctx) = (void *)174;
 
+/* Whatever the compiler knows of a value is forgotten: compare it after this, then use it. */
+#define BOUNDED(value) asm volatile("" : "+r"(value))
+
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #define ADD(x, value) __sync_fetch_and_add(&(x), value)

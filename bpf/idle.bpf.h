@@ -13,6 +13,17 @@
 
 #include "helpers.h"
 
+/*
+ * One device of a process. The index is masked, and the compiler kept from
+ * knowing that it need not be: what the verifier is to believe has to stand in
+ * the code, whichever compiler made it.
+ */
+INLINE struct device_state *device_at(struct process *process, __u32 place)
+{
+	BOUNDED(place);
+	return &process->places[place & (PLACE_COUNT - 1)];
+}
+
 #define STATE_TRIES 8
 #define STATE_STREAM(state) ((__u32)(state))
 #define STATE_TICKET(state) ((__u32)((state) >> 32))

@@ -142,10 +142,8 @@ INLINE struct thread *thread_start(__u64 id)
 /* What a copy between devices put on the other one is submitted. */
 INLINE void peer_submitted(struct process *process, struct thread *thread)
 {
-	__u32 place = thread->open_second - 1;
-
-	if (place < PLACE_COUNT)
-		idle_submitted(&process->places[place]);
+	if (thread->open_second)
+		idle_submitted(device_at(process, (__u32)thread->open_second - 1));
 	thread->open_second = 0;
 }
 
@@ -153,10 +151,7 @@ INLINE void peer_submitted(struct process *process, struct thread *thread)
 INLINE void thread_abandon(struct process *process, struct thread *thread, __u64 now_ns)
 {
 	if (thread->open_flags & OPEN_SUBMITTED) {
-		__u32 place = thread->open_place;
-
-		if (place < PLACE_COUNT)
-			idle_submitted(&process->places[place]);
+		idle_submitted(device_at(process, thread->open_place));
 	}
 	if (COOKIE_FIELD(thread->open_cookie, SUBMITS) &&
 	    COOKIE_FIELD(thread->open_cookie, CONTEXT_ARG))

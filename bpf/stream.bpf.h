@@ -41,14 +41,11 @@ INLINE __u64 stream_destroyed(struct process *process, __u64 handle)
 	if (!row)
 		return 0;
 	__u32 place = row->place, context = row->context;
+	struct device_state *dev = device_at(process, place);
 
-	if (place < PLACE_COUNT) {
-		struct device_state *dev = &process->places[place];
-
-		/* What it still has outstanding can no longer be waited for by name. */
-		if (STATE_STREAM(READ_ONCE(dev->state)) == row->number)
-			OR(dev->state, (__u64)STREAM_MIXED);
-	}
+	/* What it still has outstanding can no longer be waited for by name. */
+	if (STATE_STREAM(READ_ONCE(dev->state)) == row->number)
+		OR(dev->state, (__u64)STREAM_MIXED);
 	if (!map_delete(&streams, &key))
 		refund(process, QUOTA_STREAMS);
 	ADD(process->stream_generation, 1);
@@ -85,9 +82,9 @@ INLINE void event_recorded(struct process *process, struct thread *thread, struc
 	struct event_mark mark = {.stream = STREAM_MIXED, .place = where->place};
 	__u64 ended, state;
 
-	if (where->place >= PLACE_COUNT)
-		return;
-	idle_look(&process->places[where->place], &ended, &state);
+	struct device_state *dev = device_at(process, where->place);
+
+	idle_look(dev, &ended, &state);
 	mark.ticket = STATE_TICKET(state);
 	/* Recorded into a graph, it says nothing of what was submitted before. */
 	if (idle_settled(ended, state) &&
@@ -114,9 +111,11 @@ INLINE void event_look(struct process *process, struct thread *thread, __u64 eve
 		return;
 	thread->open_place = mark->place;
 	thread->open_stream = mark->stream;
+	struct device_state *dev = device_at(process, mark->place);
+
 	if (mark->stream == STREAM_MIXED)
 		return;
-	idle_look(&process->places[mark->place], &thread->ended_seen, &thread->state_seen);
+	idle_look(dev, &thread->ended_seen, &thread->state_seen);
 	if (STATE_TICKET(thread->state_seen) != mark->ticket)
 		thread->ended_seen = thread->state_seen = 1;
 }

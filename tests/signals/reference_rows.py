@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpugauge.model.abi import Family, Slot
+from gpugauge.model.abi import PLACE_UNKNOWN, Family, Slot
 from tests.signals.calls import COPIES, FREES, LAUNCHES
 
-UNKNOWN = 16
+UNKNOWN = PLACE_UNKNOWN
 DEPTH = 8
 NOT_READY = 600
 MIXED = "mixed"

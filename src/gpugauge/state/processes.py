@@ -94,15 +94,18 @@ class Processes:
             if place not in process.places:
                 process.places[place] = TrackedPlace(gpu_uuid=UNKNOWN)
         idle: dict[int, int | None] = {}
+        lost_sight = slot.places[PLACE_UNKNOWN].ticket > 0
         for place, at in process.places.items():
             if at.gpu_uuid == UNKNOWN:
                 at.gpu_uuid = self.identities.gpu_uuid(slot, place)
             self._count(at, wide.get(place, 0))
             state = slot.places[place]
             if place != PLACE_UNKNOWN and (state.drained_ns or at.idle_ns is not None):
-                at.idle_ns = max(at.idle_ns or 0, state.idle_until(end_ns))
+                # Work on an unknown device may be on this one: then nothing is known idle.
+                until_ns = at.idle_ns if lost_sight else state.idle_until(end_ns)
+                at.idle_ns = max(at.idle_ns or 0, until_ns or 0)
             if state.ticket or state.contexts or place in contexts:
-                idle[place] = at.idle_ns
+                idle[place] = None if lost_sight else at.idle_ns
         process.blocked_wall_ns = max(process.blocked_wall_ns, slot.blocked_until(end_ns))
         process.split.update(process.observed_ns(now_ns), process.blocked_wall_ns, idle)
 
