@@ -434,6 +434,17 @@ INLINE void count_call(struct process *process, struct thread *thread, __u32 tid
 	count_waits(process, thread, counts, cookie, slot, now_ns);
 }
 
+/* The call of a function whose return is not seen. */
+ONCE int count_entry(__u32 tid, __u64 cookie, __u64 now_ns)
+{
+	struct thread *thread = map_lookup(&threads, &tid);
+	struct process *process = thread ? process_of(thread) : NULL;
+
+	if (process)
+		count_call(process, thread, tid, cookie, 0, now_ns);
+	return 0;
+}
+
 /* True when this hit is the same call, seen through another link to the same file. */
 INLINE bool duplicate(struct thread *thread, __u64 cookie, __u64 sp)
 {
@@ -445,7 +456,7 @@ INLINE bool duplicate(struct thread *thread, __u64 cookie, __u64 sp)
 }
 
 INLINE void size_and_stream(struct registers *ctx, struct process *process, struct thread *thread,
-			    __u64 cookie, struct where *where)
+			    __u32 tid, __u64 cookie, struct where *where)
 {
 	__u32 size = COOKIE_FIELD(cookie, SIZE);
 	__u32 stream_default = COOKIE_FIELD(cookie, STREAM_DEFAULT);
@@ -458,13 +469,8 @@ INLINE void size_and_stream(struct registers *ctx, struct process *process, stru
 	} else if (size == SIZE_LAUNCH_CONFIG) {
 		readable = launch_configuration(ctx, &thread->open_bytes, &handle);
 	} else {
-		if (size == SIZE_ARG32)
-			thread->open_bytes =
-				(__u64)(__u32)register_argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG))
-				<< COOKIE_FIELD(cookie, SIZE_LOG2);
-		else if (size && size != SIZE_UNKNOWN && size != SIZE_BATCH_3D &&
-			 !call_size(ctx, cookie, &thread->open_bytes, &thread->open_direction))
-			lost(LOSS_SIZE_UNREADABLE);
+		if (size && size != SIZE_UNKNOWN && size != SIZE_BATCH_3D)
+			call_size(ctx, thread, tid, cookie);
 		if (COOKIE_FIELD(cookie, SLOT) != SLOT_ALLOCATE)
 			/* Of an allocation that fails, the size is what was too much. */
 			thread->open_bytes = size_believed(thread->open_bytes, FAMILY_HOST);
@@ -532,7 +538,8 @@ INLINE int call_begins(struct registers *ctx)
 	struct thread *thread = map_lookup(&threads, &tid);
 
 	if (UNLIKELY(!thread)) {
-		thread = thread_start(id);
+		thread_start(id);
+		thread = map_lookup(&threads, &tid);
 		if (!thread)
 			return SKIP_RETURN;
 	}
@@ -579,7 +586,7 @@ INLINE int call_begins(struct registers *ctx)
 			where.place = row ? row->place : PLACE_UNKNOWN;
 		}
 	}
-	size_and_stream(ctx, process, thread, cookie, &where);
+	size_and_stream(ctx, process, thread, tid, cookie, &where);
 	thread->open_pointer = pointer_arg ? register_argument(ctx, pointer_arg) : 0;
 	if (action) {
 		__u32 second = second_argument(action, COOKIE_FIELD(cookie, SIZE_ARG));
@@ -613,7 +620,7 @@ INLINE int call_begins(struct registers *ctx)
 		thread->last_cookie = cookie;
 		if (thread->open_flags & OPEN_SUBMITTED)
 			idle_submitted(device_at(process, where.place));
-		count_call(process, thread, tid, cookie, 0, now_ns);
+		count_entry(tid, cookie, now_ns);
 		return SKIP_RETURN;
 	}
 	if (COOKIE_FIELD(cookie, BLOCKS)) {

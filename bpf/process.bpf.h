@@ -112,8 +112,8 @@ INLINE struct process *process_get(__u32 tgid, __u32 *slot)
 	return process;
 }
 
-/* The row of a thread, made at its first call. */
-INLINE struct thread *thread_start(__u64 id)
+/* Make the row of a thread, at its first call. */
+ONCE int thread_start(__u64 id)
 {
 	__u32 tid = (__u32)id, zero = 0, slot = 0;
 	struct thread *blank = map_lookup(&zero_thread, &zero);
@@ -121,22 +121,22 @@ INLINE struct thread *thread_start(__u64 id)
 	struct thread *thread;
 
 	if (!process || !blank)
-		return NULL;
+		return 0;
 	if (!charge(process, QUOTA_THREADS))
-		return NULL;
+		return 0;
 	if (map_update(&threads, &tid, blank, UPDATE_NOEXIST)) {
 		refund(process, QUOTA_THREADS);
 		lost(LOSS_THREADS_FULL);
-		return NULL;
+		return 0;
 	}
 	thread = map_lookup(&threads, &tid);
 	if (!thread)
-		return NULL;
+		return 0;
 	thread->process_number = process->number;
 	thread->process_slot = slot;
 	thread->tgid = id >> 32;
 	ADD(process->threads, 1);
-	return thread;
+	return 0;
 }
 
 /* What a copy between devices put on the other one is submitted. */

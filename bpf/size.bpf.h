@@ -167,46 +167,75 @@ ONCE __u64 size_batch(__u64 at, __u64 count)
 	return sum;
 }
 
-/* The size of a call. False: it could not be read, and is unknown. */
-INLINE bool call_size(struct registers *ctx, __u64 cookie, __u64 *bytes, __u32 *direction)
+/*
+ * The size of a call that is more than one argument. Returns 0 where it could
+ * not be read, and is unknown.
+ */
+ONCE int described_size(__u32 tid, __u64 cookie, __u64 first, __u64 second)
 {
-	__u32 kind = COOKIE_FIELD(cookie, SIZE);
+	struct thread *thread = map_lookup(&threads, &tid);
+	__u32 direction = 0;
+	__u64 bytes = 0;
+	bool known = true;
+
+	if (!thread)
+		return 0;
+	switch (COOKIE_FIELD(cookie, SIZE)) {
+	case SIZE_ARG32:
+		bytes = (__u64)(__u32)first << COOKIE_FIELD(cookie, SIZE_LOG2);
+		break;
+	case SIZE_TWO_ARGS:
+		bytes = (first * second) << COOKIE_FIELD(cookie, SIZE_LOG2);
+		break;
+	case SIZE_MEMCPY_2D:
+		known = size_2d(first, &bytes, &direction);
+		break;
+	case SIZE_MEMCPY_3D:
+		known = size_3d(first, COOKIE_FIELD(cookie, SLOT) == SLOT_COPY_PEER, &bytes,
+				&direction);
+		break;
+	case SIZE_PITCH:
+		bytes = second; /* height; the pitch is known at return */
+		break;
+	case SIZE_ARRAY:
+		known = size_array_2d(first, &bytes);
+		break;
+	case SIZE_ARRAY_3D:
+		known = size_array_3d(first, &bytes);
+		break;
+	case SIZE_BATCH:
+		bytes = size_batch(first, second);
+		known = bytes != BATCH_UNREADABLE;
+		break;
+	default:
+		known = false;
+	}
+	thread->open_bytes = known ? bytes : 0;
+	thread->open_direction = direction;
+	return known;
+}
+
+/* The size of a call, into its thread's row. */
+INLINE void call_size(struct registers *ctx, struct thread *thread, __u32 tid, __u64 cookie)
+{
+	__u32 kind = COOKIE_FIELD(cookie, SIZE), number = COOKIE_FIELD(cookie, SIZE_ARG);
 	__u64 first = 0, second = 0;
 
-	if (!argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG), &first))
-		return false;
-	switch (kind) {
-	case SIZE_ARG:
-		*bytes = first << COOKIE_FIELD(cookie, SIZE_LOG2);
-		return true;
-	case SIZE_TWO_ARGS:
-		if (!argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG) + 1, &second))
-			return false;
-		*bytes = (first * second) << COOKIE_FIELD(cookie, SIZE_LOG2);
-		return true;
-	case SIZE_MEMCPY_2D:
-		return size_2d(first, bytes, direction);
-	case SIZE_MEMCPY_3D:
-		return size_3d(first, COOKIE_FIELD(cookie, SLOT) == SLOT_COPY_PEER, bytes,
-			       direction);
-	case SIZE_PITCH:
-		*bytes = register_argument(ctx, 4); /* height; the pitch is known at return */
-		return true;
-	case SIZE_ARRAY:
-		return size_array_2d(first, bytes);
-	case SIZE_ARRAY_3D:
-		return size_array_3d(first, bytes);
-	case SIZE_BATCH:
-		if (!argument(ctx, COOKIE_FIELD(cookie, SIZE_ARG) + 1, &second))
-			return false;
-		*bytes = size_batch(first, second);
-		if (*bytes != BATCH_UNREADABLE)
-			return true;
-		*bytes = 0;
-		return false;
-	default:
-		return false;
+	if (!argument(ctx, number, &first)) {
+		lost(LOSS_SIZE_UNREADABLE);
+		return;
 	}
+	if (LIKELY(kind == SIZE_ARG)) {
+		thread->open_bytes = first << COOKIE_FIELD(cookie, SIZE_LOG2);
+		return;
+	}
+	if (kind == SIZE_PITCH)
+		second = register_argument(ctx, 4);
+	else if ((kind == SIZE_TWO_ARGS || kind == SIZE_BATCH) &&
+		 !argument(ctx, number + 1, &second))
+		kind = SIZE_NONE;
+	if (kind == SIZE_NONE || !described_size(tid, cookie, first, second))
+		lost(LOSS_SIZE_UNREADABLE);
 }
 
 /* Threads of a launch and its stream, in one read of the stack. */
