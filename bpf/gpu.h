@@ -27,7 +27,7 @@ enum limit {
 	LIMIT_EVENTS = 16384,
 	LIMIT_GRAPHS = 8192,
 	LIMIT_CAPTURES = 1024,
-	LIMIT_ALLOCATIONS = 49152,
+	LIMIT_ALLOCATIONS = 45056,
 	LIMIT_ERRORS = 4096,
 	LIMIT_CONTEXT_DEPTH = 8, /* of a thread's context stack; beyond: unknown */
 	LIMIT_LINKS = 64,	 /* libraries attached at a time */
