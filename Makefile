@@ -36,10 +36,10 @@ demo: $(BPF) $(SIM) ## Show gpugauge at work, on the real driver where there is 
 	@$(PYTHON) -m gpugauge demo
 
 test: $(BPF) $(SIM) tools ## Run the tests, BPF included (root)
-	@$(PYTHON) -m pytest $(TESTS)
+	@sh tools/own_root.sh $(PYTHON) -m pytest $(TESTS)
 
 test-long: $(BPF) $(SIM) tools ## Run the tests, and those that take minutes
-	@$(PYTHON) -m pytest -m "not gpu and not soak" --hypothesis-profile=long $(TESTS)
+	@sh tools/own_root.sh $(PYTHON) -m pytest -m "not gpu and not soak" --hypothesis-profile=long $(TESTS)
 
 test-gpu: $(BPF) ## Run the tests that need a real GPU
 	@$(PYTHON) -m pytest -m gpu tests/gpu

@@ -16,6 +16,9 @@
  * called from: for code with loops. Takes numbers only.
  */
 #define ONCE __attribute__((noinline))
+/* Whatever the compiler knows of a value is forgotten: compare it after this, then use it. */
+#define BOUNDED(value) asm volatile("" : "+r"(value))
+
 #define NULL ((void *)0)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -63,9 +66,6 @@ static long (*probe_read_linux)(void *dst, __u32 size, const void *src) = (void 
 static void *(*ringbuf_reserve)(void *map, __u64 size, __u64 flags) = (void *)131;
 static void (*ringbuf_submit)(void *data, __u64 flags) = (void *)132;
 static __u64 (*get_attach_cookie)(void *ctx) = (void *)174;
-
-/* Whatever the compiler knows of a value is forgotten: compare it after this, then use it. */
-#define BOUNDED(value) asm volatile("" : "+r"(value))
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))

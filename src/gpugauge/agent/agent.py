@@ -28,6 +28,9 @@ from gpugauge.units import NS_PER_SECOND
 
 LOG = logging.getLogger(__name__)
 
+CONTEXT_SECONDS = 2.0
+"""So long NVML is asked often after a context was made: it lists the process some time later,
+and what it holds before its first allocation is what a context costs."""
 GONE_CHECK_SECONDS = 10.0
 """Processes whose end the programs did not see are looked for this often."""
 HOSTS_SECONDS = 5.0
@@ -87,7 +90,8 @@ class Agent:
         )
         self._tick_ns = 0
         self._tick_late = 0
-        self._made: dict[int, int] = {}
+        self._made: dict[int, tuple[int, float]] = {}
+        """Processes that made a context just now: (number, until when to ask), by pid."""
         self.history_bytes = 0
 
     def start(self) -> None:
@@ -125,8 +129,15 @@ class Agent:
             self.libraries.doubled(links)
         if happened.contexts:
             # NVML lists the process now; a short one is gone at the next tick.
-            self._made |= happened.contexts
+            until = time.monotonic() + CONTEXT_SECONDS
+            self._made |= {pid: (number, until) for pid, number in happened.contexts.items()}
+        if self._made:
             self._ask_nvml(ASK_SECONDS_AT_LEAST)
+
+    @property
+    def asks_soon(self) -> bool:
+        """Whether NVML is asked often now, for what new contexts hold."""
+        return bool(self._made)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until something rare happened in a traced process, at most so long."""
@@ -154,14 +165,16 @@ class Agent:
 
     def _ask_nvml(self, every_seconds: float = ASK_SECONDS) -> None:
         devices = self._devices
-        if devices.ask(in_use=self.libraries.in_use, every_seconds=every_seconds):
+        in_use = bool(self._made) or self.libraries.in_use
+        if devices.ask(in_use=in_use, every_seconds=every_seconds):
             self.libraries.list_devices(devices.listed())
             sizes = [each.memory_total_bytes or 0 for each in devices.inventory.devices]
             self._reader.set_size_limits(max(sizes, default=0), usage.machine_memory_bytes())
             age_ns = devices.inventory.age_ns
             memories = self._reader.memories()
-            self._state.saw(devices.inventory, time.monotonic_ns() - age_ns, memories, self._made)
-            self._made = {}
+            made = {pid: number for pid, (number, _until) in self._made.items()}
+            self._state.saw(devices.inventory, time.monotonic_ns() - age_ns, memories, made)
+            self._made = {p: made for p, made in self._made.items() if made[1] > time.monotonic()}
 
     def _look_for_gone(self) -> None:
         """Find processes that ended without the programs having told."""

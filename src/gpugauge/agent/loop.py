@@ -73,7 +73,7 @@ def _ticks(
             due = now + tick_seconds
         while not stop.is_set() and (left := due - time.monotonic()) > 0:
             # An event only shortens the wait for what must not wait: releasing a library.
-            if agent.wait(min(left, 0.1)):
+            if agent.wait(min(left, 0.1)) or agent.asks_soon:
                 agent.take_events()
             if switch is not None:
                 switch.apply(lambda on: agent.libraries.turn(on=on))
