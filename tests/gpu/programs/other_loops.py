@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from tests.gpu.programs.marks import section
 
@@ -95,6 +96,7 @@ def plain() -> None:
     from sim.workloads.driver import Driver
 
     driver = Driver()
+    time.sleep(0.7)  # time to learn what the context alone holds
     sizes = [8191, 3 * 1024 * 1024 + 7, 101 * 1024 * 1024 + 13]
     with section() as made:
         for size in sizes:
