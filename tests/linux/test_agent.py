@@ -143,7 +143,10 @@ def test_nothing_stays_attached_after_sigkill(tmp_path: Path) -> None:
 def test_a_second_agent_refuses(tmp_path: Path) -> None:
     machine = OwnMachine(tmp_path)
     with agent(tmp_path, machine) as it:
-        same_place = ("nsenter", f"--mount=/proc/{it.child.pid}/ns/mnt", "--")
+        of_agent = f"/proc/{it.child.pid}"
+        # Its root too: a name space alone leads out of a chroot.
+        same_place = ("nsenter", f"--mount={of_agent}/ns/mnt", f"--root={of_agent}/root",
+                      f"--wd={of_agent}/cwd", "--")  # fmt: skip
         second = AgentProcess(tmp_path, machine, prefix=same_place)
         assert second.child.wait(60) == 4
         assert one_sentence(second.text) == (
