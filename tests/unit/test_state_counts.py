@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpugauge.agent.tracer import bpf_object
+from gpugauge.ebpf import objects_file
 from gpugauge.ebpf.layout import Layout
 from gpugauge.ebpf.object import BpfObject
 from gpugauge.state.counts import CountsTable
 from gpugauge.state.memo import Memo
 from gpugauge.state.raw import Chunks
 
-LAYOUT = Layout(BpfObject(bpf_object()).btf)
+LAYOUT = Layout(BpfObject(objects_file.read("gpu")).btf)
 ROW_BYTES = LAYOUT.size("counts_row")
 CHUNK_ROWS = 3
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import platform
 import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib import resources
 
-from gpugauge.ebpf import features
+from gpugauge.ebpf import features, objects_file
 from gpugauge.ebpf.attachment import Attachment, Mode, Probe, ProgramSet, attach
 from gpugauge.ebpf.links import Link, attach_raw_tracepoint
 from gpugauge.ebpf.linux_layout import thread_count_offsets
@@ -42,22 +40,6 @@ PROGRAMS = {
 }
 
 
-def bpf_object() -> bytes:
-    """Return the BPF object for this machine's registers.
-
-    Raises:
-        UnsupportedError: There is none for this architecture, or it was not built.
-    """
-    name = f"gpu.{platform.machine()}.o"
-    try:
-        return resources.files("gpugauge.ebpf").joinpath("objects", name).read_bytes()
-    except OSError as error:
-        raise UnsupportedError(
-            f"This installation has no BPF object {name}.",
-            "Install the wheel, or run `make bpf` in a checkout.",
-        ) from error
-
-
 class Tracer:
     """Programs, maps and attachments. Attaching is safe from several threads."""
 
@@ -81,7 +63,7 @@ class Tracer:
         forced = settings.attach.mode.value
         self.mode = features.choose_mode(None if forced == "auto" else forced)
         self.loaded: Loaded = load(
-            bpf_object(),
+            objects_file.read("gpu"),
             programs=(*PROGRAMS[self.mode], *TRACEPOINTS),
             rodata=thread_count_offsets(),
             map_entries=map_entries,

@@ -7,8 +7,8 @@ order of these numbers, because a node has hundreds of them a second.
 
 from __future__ import annotations
 
-from gpugauge.model.abi import Cause, Family, Slot
-from gpugauge.model.process import Process, ProcessDevice
+from gpugauge.model.abi import Cause, Slot
+from gpugauge.model.process import HOST_FAMILIES, Process, ProcessDevice
 from gpugauge.model.snapshot import HostContext, OwnerTime, Series
 
 NS = 1e-9
@@ -104,7 +104,6 @@ _CAUSES = {
     Cause.ALLOCATION: BLOCKED_ALLOCATION,
     Cause.LAUNCH_OTHER: BLOCKED_LAUNCH_OTHER,
 }
-_ON_HOST = (Family.HOST, Family.HOST_REGISTERED)
 
 
 def totals(of: Series | ProcessDevice) -> list[float]:
@@ -138,7 +137,7 @@ def totals(of: Series | ProcessDevice) -> list[float]:
     row[PROCESSES] = of.processes if isinstance(of, Series) else 1
     row[HELD] = of.memory_held_bytes or 0
     for family, memory in (of.memory or {}).items():
-        if family not in _ON_HOST:
+        if family not in HOST_FAMILIES:
             row[REQUESTED] += memory.requested_bytes
     return row
 

@@ -9,11 +9,10 @@ from gpugauge.explain.evidence import Evidence
 from gpugauge.explain.facts import looked_at, pod_devices
 from gpugauge.explain.report import ContextLine, DeviceMemory, FamilyMemory, MemoryAccount
 from gpugauge.model.abi import Family
-from gpugauge.model.process import Memory, Process, ProcessDevice
+from gpugauge.model.process import HOST_FAMILIES, Memory, Process, ProcessDevice
 from gpugauge.model.workload import Scope
 from gpugauge.units import MIB, bytes_text
 
-_HOST = (Family.HOST, Family.HOST_REGISTERED)
 CHUNK_BYTES = 2 * MIB
 """The driver hands out device memory in chunks of this size; small allocations share one.
 Measured on driver 580 (docs/validation.md)."""
@@ -45,7 +44,7 @@ def account(process: Process, device: ProcessDevice) -> MemoryAccount:
         for family, one in sorted((device.memory or {}).items())
         if one.requested_bytes or one.peak_bytes
     )
-    on_device = [one for f, one in (device.memory or {}).items() if f not in _HOST]
+    on_device = [one for f, one in (device.memory or {}).items() if f not in HOST_FAMILIES]
     known = device.memory is not None
     requested = sum(one.requested_bytes for one in on_device) if known else None
     held, context = device.memory_held_bytes, device.context_bytes

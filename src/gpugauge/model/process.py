@@ -27,6 +27,10 @@ class Histogram:
     sum_ns: int
 
 
+HOST_FAMILIES = frozenset({Family.HOST, Family.HOST_REGISTERED})
+"""Families of memory that lies on the host, not on a device."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory requested by live allocations of one family."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from gpugauge.model.abi import Family
 from gpugauge.model.device import Inventory
+from gpugauge.model.process import HOST_FAMILIES
 from gpugauge.state.raw import Chunks
 
 _KEY = struct.Struct("<IHH")
-HOST_FAMILIES = frozenset({Family.HOST, Family.HOST_REGISTERED})
 KEPT = 4096
 
 

@@ -18,7 +18,6 @@ from gpugauge.state.tracked import Tracked, TrackedPlace
 Place = tuple[int, int]
 """(process number, place)"""
 
-HOST_FAMILIES = frozenset({Family.HOST, Family.HOST_REGISTERED})
 CLAIM_GRACE_NS = 5_000_000_000
 """NVML lists a process some time after its first call."""
 
