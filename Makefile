@@ -69,10 +69,13 @@ incidents: $(SET_UP) ## Replay the incidents that the diagnosis must name, and h
 soak: $(BPF) $(SIM) ## Run the agent under load for a long time and watch its memory
 	@$(PYTHON) -m pytest -m soak --timeout=0 $(TESTS)
 
-tools: .tools/bin/promtool ## Fetch promtool, without installing Prometheus
+tools: .tools/bin/prometheus .tools/bin/helm ## Fetch prometheus, promtool, helm and kubectl, without installing them
 
-.tools/bin/promtool: tools/fetch_promtool.sh
-	@sh tools/fetch_promtool.sh .tools
+.tools/bin/helm: tools/fetch_helm.py $(SET_UP)
+	@$(PYTHON) tools/fetch_helm.py .tools
+
+.tools/bin/prometheus: tools/fetch_prometheus.sh
+	@sh tools/fetch_prometheus.sh .tools
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) build dist .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
