@@ -9,7 +9,7 @@ from gpugauge.export.samples import BUCKET_BOUNDS
 HEAD = """\
 # Metrics
 
-Written from `src/gpugauge/export/metrics.py` by `make generate`.
+Written from `src/gpugauge/export/metrics/` by `make generate`.
 
 All names begin with `gpugauge_` and end in a base unit; counters end in `_total`. A value that
 is not known is absent, never 0. Exact counters and estimates are never one series.

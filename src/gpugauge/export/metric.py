@@ -1,4 +1,4 @@
-"""What a metric is: one row of the table in `metrics.py`."""
+"""What a metric is: one row of the tables in `metrics/`."""
 
 from __future__ import annotations
 
