@@ -4,7 +4,7 @@
 #define GPUGAUGE_ACTION_H
 
 #include "graph.bpf.h"
-#include "memory.bpf.h"
+#include "handle.bpf.h"
 
 /* The argument beside the pointer that an action needs; 0: none. */
 INLINE __u32 second_argument(__u32 action, __u32 size_arg)

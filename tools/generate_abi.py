@@ -1,4 +1,4 @@
-"""Write src/gpugauge/model/abi.py from the enums of bpf/gpu.h.
+"""Write src/gpugauge/model/abi.py from the enums of bpf/abi.h.
 
 Only our own header is read, so a small reader is enough: every enumerator has
 its value written out (a rule of the header, and an error here).
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER = ROOT / "bpf" / "gpu.h"
+HEADER = ROOT / "bpf" / "abi.h"
 OUTPUT = ROOT / "src" / "gpugauge" / "model" / "abi.py"
 CONSTANTS = {
     "limit",
@@ -21,7 +21,6 @@ CONSTANTS = {
     "cookie",
     "process_flag",
     "open_flag",
-    "stream_number",
 }
 
 
@@ -43,7 +42,7 @@ def enums(text: str) -> list[tuple[str, list[tuple[str, int]]]]:
 def render(text: str) -> str:
     """Return the generated module."""
     lines = [
-        '"""Enums and limits shared with the BPF programs: generated from bpf/gpu.h."""',
+        '"""Enums and limits shared with the BPF programs: generated from bpf/abi.h."""',
         "",
         "from enum import IntEnum",
     ]

@@ -54,7 +54,7 @@ class Tracer:
         Args:
             settings: Which mode.
             vendor: Whose functions.
-            map_entries: Sizes of maps by name, in place of those of bpf/gpu.h.
+            map_entries: Sizes of maps by name, in place of those of bpf/abi.h.
 
         Raises:
             UnsupportedError: This Linux or these privileges cannot do it.

@@ -1,4 +1,4 @@
-"""Enums and limits shared with the BPF programs: generated from bpf/gpu.h."""
+"""Enums and limits shared with the BPF programs: generated from bpf/abi.h."""
 
 from enum import IntEnum
 
@@ -264,6 +264,3 @@ OPEN_SUBMITTED = 1
 OPEN_BLOCKED = 2
 OPEN_CAPTURED = 4
 OPEN_REFUSED = 8
-STREAM_IDLE = 0
-STREAM_FIRST = 256
-STREAM_MIXED = 4294967295

@@ -1,4 +1,4 @@
-"""The uprobe cookie: a row of the function table in 64 bits (enum cookie of bpf/gpu.h).
+"""The uprobe cookie: a row of the function table in 64 bits (enum cookie of bpf/abi.h).
 
 Linux hands the cookie to the program at each hit, so that a hit needs no
 look-up to know what to do.
@@ -85,7 +85,7 @@ def pack(function: Function, row: int, link: int) -> int:
         if not 0 <= value < 1 << bits:
             raise CookieError(
                 f"{function.symbol}: {name} {value} does not fit {bits} bits of the cookie.",
-                "Change the row in vendors/cuda, or the field in bpf/gpu.h.",
+                "Change the row in vendors/cuda, or the field in bpf/abi.h.",
             )
         cookie |= value << shift
     return cookie
