@@ -50,10 +50,7 @@ enum quota_kind {
 	QUOTA_COUNT = 13,
 };
 
-/*
- * A place is a device as one process numbers it (its CUDA ordinal), so it
- * needs no look-up on the hot path; the agent turns it into a UUID.
- */
+/* A device as one process numbers it (its CUDA ordinal): no look-up on the hot path. */
 enum place {
 	PLACE_COUNT = 16, /* a power of 2: an index is masked, not compared */
 	PLACE_UNKNOWN = 15,
@@ -183,6 +180,13 @@ enum stream_default {
 	STREAM_NONE = 0,       /* the call has no stream; a submission is then on any: MIXED */
 	STREAM_LEGACY = 1,     /* 0 means the legacy stream */
 	STREAM_PER_THREAD = 2, /* 0 means this thread's own stream */
+};
+
+/* A process's numbers of streams: a context's own, for its legacy stream, or from STREAM_FIRST. */
+enum stream_number {
+	STREAM_IDLE = 0, /* nothing outstanding */
+	STREAM_FIRST = 256,
+	STREAM_MIXED = 0xffffffff, /* more than one, or not known */
 };
 
 /* Families of requested memory. */

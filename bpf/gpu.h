@@ -52,16 +52,6 @@ struct counts_row {
 	struct counts counts;
 };
 
-/*
- * Streams are numbered per process. A context's legacy stream has the number
- * of its context; numbers from STREAM_FIRST are handed out.
- */
-enum stream_number {
-	STREAM_IDLE = 0, /* nothing outstanding */
-	STREAM_FIRST = 256,
-	STREAM_MIXED = 0xffffffff, /* more than one, or not known */
-};
-
 /* One device of one process: what is outstanding, and how long nothing was. */
 struct device_state {
 	__u64 state;	  /* {ticket:32, stream:32}; the ticket is the high half */

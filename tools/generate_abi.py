@@ -21,6 +21,7 @@ CONSTANTS = {
     "cookie",
     "process_flag",
     "open_flag",
+    "stream_number",
 }
 
 
