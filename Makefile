@@ -8,7 +8,7 @@ SIM := build/sim/.built
 TESTS ?= tests
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-long test-gpu lint format generate bpf sim bench incidents soak tools clean
+.PHONY: help setup demo test test-long test-gpu lint format generate bpf sim bench incidents soak tools pin clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets
@@ -68,6 +68,13 @@ incidents: $(SET_UP) ## Replay the incidents that the diagnosis must name, and h
 
 soak: $(BPF) $(SIM) ## Run the agent under load for a long time and watch its memory
 	@$(PYTHON) -m pytest -m soak --timeout=0 $(TESTS)
+
+PIN := $(VENV)/bin/pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
+	--no-emit-find-links --no-emit-trusted-host --no-emit-options
+pin: $(SET_UP) ## Pin the image's packages anew, with their hashes, and write its SBOM
+	@CUSTOM_COMPILE_COMMAND="make pin" $(PIN) $(UPGRADE) --extra kubernetes --extra stacks -o deploy/image/requirements.txt pyproject.toml
+	@CUSTOM_COMPILE_COMMAND="make pin" $(PIN) $(UPGRADE) -o deploy/image/build.txt deploy/image/build.in
+	@$(PYTHON) tools/generate_sbom.py
 
 tools: .tools/bin/prometheus .tools/bin/helm ## Fetch prometheus, promtool, helm and kubectl, without installing them
 

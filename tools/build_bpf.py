@@ -8,6 +8,7 @@ wheel calls the same function.
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import struct
 import subprocess
@@ -31,6 +32,10 @@ FLAGS = (
     "-fno-ident",
 )
 
+CHOICE = "GPUGAUGE_BPF_COMPILER"
+"""The variable that chooses a compiler: what an image or a release is built with does not
+depend on what else the machine has."""
+
 SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
@@ -38,11 +43,13 @@ def compiler(prefer: str = "") -> list[str]:
     """Return the command of a clang that compiles for BPF.
 
     Args:
-        prefer: `clang` or `zig`; empty is whichever is found first.
+        prefer: `clang` or `zig`; empty is what the variable GPUGAUGE_BPF_COMPILER says, else
+            whichever is found first.
 
     Raises:
         SystemExit: There is none.
     """
+    prefer = prefer or os.environ.get(CHOICE, "")
     clang = shutil.which("clang")
     if clang and prefer != "zig":
         return [clang, "-target", "bpfel"]

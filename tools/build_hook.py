@@ -26,7 +26,10 @@ class BpfBuildHook(BuildHookInterface[Any]):
             build_data["artifacts"].append(f"/{built.relative_to(self.root)}")
 
     def dependencies(self) -> list[str]:
-        """Ask for ziglang only where clang is missing: it is 100 MB."""
+        """Ask for ziglang only where clang is missing, or not wanted: it is 100 MB."""
+        import os
         import shutil
 
-        return [] if shutil.which("clang") else ["ziglang>=0.14"]
+        chosen = os.environ.get("GPUGAUGE_BPF_COMPILER", "")
+        clang = chosen != "zig" and shutil.which("clang")
+        return [] if clang else ["ziglang>=0.14"]
