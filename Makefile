@@ -44,7 +44,7 @@ test-long: $(BPF) $(SIM) tools ## Run the tests, and those that take minutes
 test-gpu: $(BPF) ## Run the tests that need a real GPU
 	@$(PYTHON) -m pytest -m gpu tests/gpu
 
-lint: $(SET_UP) ## Check style, types, import layers and generated files
+lint: $(SET_UP) .tools/bin/helm ## Check style, types, import layers and generated files
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files 'bpf/*.[ch]' 'sim/c/*.[ch]')
@@ -57,7 +57,7 @@ format: $(SET_UP) ## Rewrite Python and C in the house style
 	@$(VENV)/bin/ruff format .
 	@$(VENV)/bin/clang-format -i $$(git ls-files 'bpf/*.[ch]' 'sim/c/*.[ch]')
 
-generate: $(SET_UP) ## Rewrite what is made from tables: model/abi.py, docs, the golden metrics
+generate: $(SET_UP) .tools/bin/helm ## Rewrite what is made from tables: model/abi.py, docs, the golden metrics
 	@for each in tools/generate_*.py; do $(PYTHON) $$each || exit 1; done
 
 bench: $(BPF) $(SIM) ## Run the benchmarks, as ratios within one run
