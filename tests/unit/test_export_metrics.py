@@ -58,7 +58,7 @@ ROOMY = SeriesSettings(per_owner=1000, launch_threads=True)
 BASE_UNITS = ("_seconds", "_bytes", "_ratio", "_cores", "_info")
 COUNTED_THINGS = {
     "contexts", "processes", "pods", "gpus", "finding", "gap", "up", "ready", "libraries", "probes",
-    "owners", "dropped",
+    "owners", "dropped", "hour",
 }  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def run(settings: Settings) -> int:
     keep_small()
     lines = start_logging(settings).lines
     stop, switch = Stop(), Switch()
-    exposition = Exposition(settings.series)
+    exposition = Exposition(settings.series, price=settings.price)
     with NodeLock():
         report = ReportPage(settings, exposition, lines)
         pages = standard_pages(exposition, settings)

@@ -31,7 +31,7 @@ from gpugauge.export.text import TextWriter
 from gpugauge.export.view import View, make_view
 from gpugauge.model.finding import Finding
 from gpugauge.model.snapshot import Snapshot
-from gpugauge.settings import SeriesSettings
+from gpugauge.settings import PriceSettings, SeriesSettings
 
 BUCKET_LABELS = (*map(floatToGoString, BUCKET_BOUNDS), "+Inf")
 GZIP_LEVEL = 1  # a tenth of the size already; higher levels cost more CPU than they save
@@ -56,10 +56,15 @@ class Exposition(Collector):
     """The newest snapshot as text, for any number of scrapes."""
 
     def __init__(
-        self, settings: SeriesSettings, now_seconds: Callable[[], float] = time.monotonic
+        self,
+        settings: SeriesSettings,
+        now_seconds: Callable[[], float] = time.monotonic,
+        *,
+        price: PriceSettings | None = None,
     ) -> None:
         """Make one that has nothing to show yet."""
         self._settings = settings
+        self._price = price
         self._now_seconds = now_seconds
         self._lock = threading.Lock()
         self._admission = Admission(int(settings.per_node) // int(settings.per_owner))
@@ -130,7 +135,7 @@ class Exposition(Collector):
         if newest is None:
             return
         budget = SeriesBudget(self._settings.per_owner)
-        view = make_view(newest.snapshot, self._admission, budget, newest.findings)
+        view = make_view(newest.snapshot, self._admission, budget, newest.findings, self._price)
         self._rising.begin()
         writer = _Writer(view, self._rising)
         for metric in METRICS:

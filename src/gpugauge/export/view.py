@@ -20,6 +20,7 @@ from gpugauge.model.snapshot import (
     Snapshot,
 )
 from gpugauge.model.workload import UNKNOWN, Owner
+from gpugauge.settings import PriceSettings
 
 OwnerLabels = tuple[str, str, str, str, str]
 OTHER: OwnerLabels = ("other", "other", "other", "other", "other")
@@ -46,6 +47,8 @@ class View:
     """Kind of workload by owner."""
     folded: int
     """Owners added up in OTHER."""
+    price: PriceSettings
+    """What devices cost."""
     budget: SeriesBudget
     """Counts what this view's rendering leaves out."""
 
@@ -79,6 +82,7 @@ def make_view(
     admission: Admission,
     budget: SeriesBudget,
     findings: Sequence[Finding] = (),
+    price: PriceSettings | None = None,
 ) -> View:
     """Return the view of a snapshot; owners beyond the node's budget are added up in OTHER."""
     series = _grouped(snapshot.series)
@@ -123,6 +127,7 @@ def make_view(
         gaps=dict(sorted(gaps.items())),
         kinds={key: kind for key, kind in sorted(kinds.items()) if key != OTHER},
         folded=len(devices) - len(admitted),
+        price=price or PriceSettings(),
         budget=budget,
     )
 

@@ -3,6 +3,7 @@
 from gpugauge.settings.diagnosis import DiagnosisSettings
 from gpugauge.settings.flags import add_flags, from_arguments
 from gpugauge.settings.load import load
+from gpugauge.settings.price import PriceSettings
 from gpugauge.settings.tree import (
     AttachMode,
     AttachSettings,
@@ -11,7 +12,6 @@ from gpugauge.settings.tree import (
     KubernetesSettings,
     ListenSettings,
     LogLevel,
-    PriceSettings,
     SeriesSettings,
     Settings,
     Switch,

@@ -6,12 +6,12 @@ variable `GPUGAUGE_ATTACH_MODE`, and `mode` under `[attach]` in a settings file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from gpugauge.settings.diagnosis import DiagnosisSettings
+from gpugauge.settings.price import PriceSettings
 
 
 class AttachMode(StrEnum):
@@ -124,16 +124,6 @@ class KubernetesSettings:
     theirs another name; without it here nobody seems to have been given a device."""
     dra_drivers: tuple[str, ...] = ("gpu.nvidia.com",)
     """Drivers of dynamic resource allocation (DRA) whose devices are GPUs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceSettings:
-    """What a GPU costs, so that waste can be shown as money. Empty: no money is shown."""
-
-    currency: str = "USD"
-    """Written beside amounts; nothing is converted."""
-    per_gpu_hour: Mapping[str, float] = field(default_factory=dict)
-    """Price of one GPU for one hour, by its model name as `gpugauge_device_info` shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

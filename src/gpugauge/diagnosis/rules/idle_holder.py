@@ -25,7 +25,8 @@ def check(case: Case) -> Verdict:
     if held:
         evidence.append(Evidence(name="memory held", unit="bytes", now=held))
     cost, busy = "", any(n.now.work_per_second > 0 for n in case.neighbours)
-    price = case.price.per_gpu_hour.get(case.device.model) if case.device is not None else None
+    device = case.device
+    price = case.price.of(device.model, device.mig_profile) if device is not None else None
     if price is not None and not busy:
         share = price / (1 + len(case.neighbours))
         unit = f"{case.price.currency}/h"

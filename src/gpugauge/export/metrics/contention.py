@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gpugauge.attribution.names import clean
 from gpugauge.export import samples as of
 from gpugauge.export.metric import DEVICE, OWNER, WORKLOAD, Certainty, Kind, Metric
+from gpugauge.export.view import labels_of
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -72,6 +74,21 @@ METRICS: tuple[Metric, ...] = (
         samples=of.device_info,
         meaning="For joins. `UUID` repeats `gpu_uuid` in the spelling of dcgm-exporter.",
         wrong_when="Absent while NVML does not answer.",
+    ),
+    Metric(
+        name="device_price_per_hour",
+        kind=Kind.GAUGE,
+        labels=(*DEVICE, "currency"),
+        help="What the device costs for one hour.",
+        samples=lambda view: (
+            ((*labels_of(device), clean(view.price.currency)), price)
+            for device in view.snapshot.devices
+            if (price := view.price.of(device.model, device.mig_profile)) is not None
+        ),
+        meaning="From the setting `price.per_gpu_hour`, by the model. Times idle devices it is "
+        "what they cost.",
+        wrong_when="Absent, never 0, where the model has no price. A GPU cut into MIG instances "
+        "keeps its own price beside those of its instances: add up one or the other.",
     ),
     Metric(
         name="device_memory_capacity_bytes",
