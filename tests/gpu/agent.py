@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from gpugauge.codec.snapshot import load_snapshot
@@ -18,13 +19,22 @@ TICK_SECONDS = 0.5
 
 
 class AgentProcess:
-    """`gpugauge run`, polled twice a tick, so that no snapshot is missed."""
+    """`gpugauge run`, polled thrice a tick, so that no snapshot is missed."""
 
-    def __init__(self, log: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        log: Path,
+        *flags: str,
+        environment: dict[str, str] | None = None,
+        tick_seconds: float = TICK_SECONDS,
+        on_snapshot: Callable[[Snapshot], None] = lambda _: None,
+    ) -> None:
         self._log = log.open("w")
+        self._tick_seconds = tick_seconds
+        self._on_snapshot = on_snapshot
         self.process = subprocess.Popen(
             [sys.executable, "-m", "gpugauge", "run", f"--listen-port={PORT}",
-             f"--tick-seconds={TICK_SECONDS}", *flags],
+             f"--tick-seconds={tick_seconds}", *flags],
             stdout=self._log, stderr=self._log, env=environment,
         )  # fmt: skip
         self.last: dict[int, Process] = {}
@@ -67,7 +77,9 @@ class AgentProcess:
             except OSError:
                 time.sleep(0.05)
                 continue
+            if self.newest is None or snapshot.number > self.newest.number:
+                self._on_snapshot(snapshot)
             self.newest = snapshot
             for process in snapshot.processes:
                 self.last[process.pid] = process
-            time.sleep(TICK_SECONDS / 3)
+            time.sleep(self._tick_seconds / 3)

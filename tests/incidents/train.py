@@ -31,6 +31,7 @@ PARAMETERS: dict[str, float] = {
     "hang": 0,
     "set": 0,
     "huge": 0,
+    "stop": 0,
 }
 
 
@@ -55,7 +56,7 @@ def log_tensor(driver: Driver, host: object, device: c_uint64, size: int) -> Non
 
 
 def main() -> None:
-    """Run steps until killed."""
+    """Run steps until told to stop, or killed."""
     now = dict(PARAMETERS)
     for pair in sys.argv[1:]:
         name, _, value = pair.partition("=")
@@ -66,7 +67,7 @@ def main() -> None:
     device = driver.allocate(64 << 20)
     pageable, pinned = ctypes.create_string_buffer(64 << 20), driver.pinned(4 << 20)
     print(os.getpid(), flush=True)  # noqa: T201 - the test reads it
-    while True:
+    while not now["stop"]:
         if now["pause"]:
             time.sleep(0.02)
             continue
