@@ -34,6 +34,8 @@ class Neighbour:
 
 Peer = tuple[Owner, str, int, Figures]
 """Owner, device, pid, figures."""
+Holder = tuple[Owner, int, int, str]
+"""Owner, bytes held on the device, pid, command."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,8 +72,8 @@ class Case:
     """All of the same workload, on any device here, itself among them."""
     errors: Mapping[tuple[Slot, int], int]
     """Calls that failed within the last window, by slot and CUresult."""
-    holders: Sequence[tuple[Owner, int, int, str]]
-    """Others that hold memory on the device: owner, bytes, pid, command."""
+    holders: Sequence[Holder]
+    """Others that hold memory on the device."""
     given: Sequence[str]
     """Devices that the kubelet gave to its pod."""
     claimed: bool

@@ -65,7 +65,7 @@ class Engine:
     def lacked(self) -> tuple[tuple[str, str, str], ...]:
         """Return (rule, whose, what was lacking) for rules that could not tell at the last look."""
         return tuple(
-            (rule, owner_text(subject.owner, subject.command, subject.pid), state.lacked)
+            (rule, _whose(subject), state.lacked)
             for subject in self._subjects.all.values()
             for rule, state in subject.states.items()
             if state.lacked
@@ -74,8 +74,13 @@ class Engine:
     def notes(self) -> tuple[str, ...]:
         """Return what was lacking, a sentence for each thing, with the rules that asked for it."""
         rules: dict[str, dict[str, None]] = {}
-        for rule, whose, what in self.lacked():
-            rules.setdefault(f"lacked {what} ({whose})", {})[rule] = None
+        for subject in self._subjects.all.values():
+            if len(rules) >= NOTES:
+                break
+            lacking = [(rule, s.lacked) for rule, s in subject.states.items() if s.lacked]
+            whose = _whose(subject) if lacking else ""
+            for rule, what in lacking:
+                rules.setdefault(f"lacked {what} ({whose})", {})[rule] = None
         return tuple(f"{', '.join(names)}: {text}" for text, names in rules.items())[:NOTES]
 
     def observe(self, snapshot: Snapshot) -> tuple[Finding, ...]:
@@ -209,3 +214,7 @@ class Engine:
             if mine:
                 found += merge(mine)
         return tuple(fold(found))
+
+
+def _whose(subject: Subject) -> str:
+    return owner_text(subject.owner, subject.command, subject.pid)

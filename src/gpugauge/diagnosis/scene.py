@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gpugauge.diagnosis.case import Case, Neighbour, Peer
+from gpugauge.diagnosis.case import Case, Holder, Neighbour, Peer
 from gpugauge.diagnosis.subject import Subject
+from gpugauge.model.device import Device
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.model.workload import Scope
 from gpugauge.settings import Settings
@@ -11,6 +12,36 @@ from gpugauge.settings import Settings
 SECOND = 1_000_000_000
 UNOBSERVED_RATIO = 0.3
 PEERS_LIMIT = 128
+
+
+class _Place:
+    """Who is on one device: gathered once, as each sees all the others."""
+
+    def __init__(self, subjects: list[Subject], device: Device | None) -> None:
+        known = {process.pid for s in subjects for process, _ in s.processes}
+        listed = (device.processes or ()) if device is not None and known else ()
+        # Where no process is known, nobody can be told apart.
+        self.unseen = float(sum(process.pid not in known for process in listed))
+        here = [s for s in subjects if not s.claimed]
+        self._busy = {id(s): s.now.busy_ratio for s in here if s.now is not None}
+        self._busy_ratio = sum(self._busy.values())
+        self._neighbours = [
+            (s, Neighbour(s.owner, s.key[2], s.pid, s.command, s.now))
+            for s in here
+            if s.now is not None
+        ]
+        self._holders = [
+            (s, (s.owner, s.of.memory_held_bytes or 0, s.pid, s.command)) for s in here
+        ]
+
+    def others_busy_ratio(self, subject: Subject) -> float:
+        return max(0.0, self._busy_ratio - self._busy.get(id(subject), 0.0))
+
+    def neighbours(self, subject: Subject) -> list[Neighbour]:
+        return [neighbour for s, neighbour in self._neighbours if s is not subject]
+
+    def holders(self, subject: Subject) -> list[Holder]:
+        return [holder for s, holder in self._holders if s is not subject]
 
 
 class Scene:
@@ -39,6 +70,7 @@ class Scene:
             job = _job(subject)
             if job is not None:
                 self._by_job.setdefault(job, []).append(subject)
+        self._places: dict[str, _Place] = {}
         self._peers_of: dict[tuple[object, ...], list[Peer]] = {}
         self._given: dict[tuple[str, str], list[str]] = {}
         for entitlement in snapshot.entitlements:
@@ -49,17 +81,12 @@ class Scene:
         """Return what rules look at for one subject."""
         snapshot, now_ns = self.snapshot, self.snapshot.time_monotonic_ns
         incomplete = self._incomplete
-        on_device = self._by_device[subject.gpu_uuid]
-        here = [s for s in on_device if s is not subject and not s.claimed]
-        device = self._devices.get(subject.gpu_uuid)
-        known = {process.pid for s in on_device for process, _ in s.processes}
+        place, device = self._place(subject.gpu_uuid), self._devices.get(subject.gpu_uuid)
         now, window = subject.now, self._settings.diagnosis.window_seconds
         fine_seconds = subject.track.fine.seconds if subject.track is not None else 0.0
         if now is not None and device is not None:
-            now.others_busy_ratio = sum(s.now.busy_ratio for s in here if s.now is not None)
-            now.others_unseen = float(sum(p.pid not in known for p in device.processes or ()))
-            if not known:
-                now.others_unseen = 0.0  # without processes nobody can be told apart
+            now.others_busy_ratio = place.others_busy_ratio(subject)
+            now.others_unseen = place.unseen
         if now is not None and (now.unobserved_ratio or 0.0) > UNOBSERVED_RATIO:
             incomplete += ("a part of its time",)
         whose = subject.owner
@@ -85,22 +112,23 @@ class Scene:
             },
             checkpoint_seconds=subject.checkpoint_seconds(now_ns),
             burst_seconds=subject.burst_seconds(now_ns),
-            neighbours=[
-                Neighbour(s.owner, s.key[2], s.pid, s.command, s.now)
-                for s in here
-                if s.now is not None
-            ],
+            neighbours=place.neighbours(subject),
             peers=peers,
             errors=subject.recent_errors(now_ns - int(window * SECOND)),
-            holders=[
-                (s.owner, s.of.memory_held_bytes or 0, s.pid, s.command) for s in here
-            ],
+            holders=place.holders(subject),
             given=self._given.get((whose.namespace, whose.pod), []),
             claimed=subject.claimed,
             now_seconds=max(window, subject.row_seconds),
             open_now=False,
             incomplete=incomplete,
-        )  # fmt: skip
+        )
+
+    def _place(self, gpu_uuid: str) -> _Place:
+        place = self._places.get(gpu_uuid)
+        if place is None:
+            place = _Place(self._by_device[gpu_uuid], self._devices.get(gpu_uuid))
+            self._places[gpu_uuid] = place
+        return place
 
     def _peers(self, subject: Subject) -> list[Peer]:
         """Return all of its job, itself included, made once a tick."""
