@@ -208,13 +208,13 @@ def test_a_container_of_runc(tmp_path: Path) -> None:
 
     with watching(tmp_path, files=files) as watched:
         it = watched.it
+        go = it.machine.state.parent / "go"
         script = (
             "import ctypes, os, time\n"
             f"library = ctypes.CDLL({str(paths[0])!r})\n"
             "library.cuInit(0)\n"
-            "while not os.path.exists('/go/go'): time.sleep(0.01)\n"
+            f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
             "for _ in range(19): library.cuCtxSynchronize()\n"
-            "open('/go/done', 'w').close()\n"
             "time.sleep(60)\n"
         )
         environment = {k: v for k, v in it.machine.environment.items() if k.startswith("GPUGAUGE")}
@@ -229,12 +229,7 @@ def test_a_container_of_runc(tmp_path: Path) -> None:
         )
         try:
             watched.until_attached(1)
-            subprocess.run(
-                ["nsenter", "-t", str(container.pid), "-m", "mkdir", "-p", "/go"], check=True
-            )
-            subprocess.run(
-                ["nsenter", "-t", str(container.pid), "-m", "touch", "/go/go"], check=True
-            )
+            go.touch()
             eventually(lambda: synchronized(watched) == 19)
             assert it.losses() == {}
         finally:
