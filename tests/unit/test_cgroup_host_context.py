@@ -14,6 +14,7 @@ from gpugauge.attribution.cgroup_files import (
     stalled_ns,
 )
 from gpugauge.attribution.host_context import HostContexts
+from gpugauge.attribution.kept_files import KeptFiles
 from gpugauge.model.snapshot import HostContext
 from gpugauge.model.workload import HOST, Owner, Scope
 
@@ -35,7 +36,12 @@ def write(root, files):
 
 
 def read(root, paths, owner=OWNER, **more):
-    (found,) = HostContexts(str(root), **more).read({owner: paths}, [owner])
+    contexts = HostContexts(str(root), **more)
+    try:
+        (found,) = contexts.read({owner: paths}, [owner])
+        assert contexts.read({owner: paths}, [owner]) == (found,)  # from files that are open
+    finally:
+        contexts.close()
     return found
 
 
@@ -131,8 +137,45 @@ def test_any_bytes_are_numbers_or_none(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("f")
     for name in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us", "x"):
         (folder / name).write_bytes(data)
-    for value in (quota_v1(str(folder)), quota_v2(f"{folder}/cpu.max"), stalled_ns(f"{folder}/x")):
+    read = KeptFiles(0).read
+    quotas = quota_v1(str(folder), read), quota_v2(f"{folder}/cpu.max", read)
+    for value in (*quotas, stalled_ns(f"{folder}/x", read)):
         assert value is None or value >= 0
-    assert all(isinstance(value, int) for value in read_pairs(f"{folder}/x").values())
-    number = read_number(f"{folder}/x")
+    assert all(isinstance(value, int) for value in read_pairs(f"{folder}/x", read).values())
+    number = read_number(f"{folder}/x", read)
     assert number is None or isinstance(number, int)
+
+
+def test_a_container_that_moved_is_found_again(tmp_path):
+    write(tmp_path, {"cgroup.controllers": "cpu"})
+    write(tmp_path, v2(PATH, usage=5))
+    contexts = HostContexts(str(tmp_path))
+    (first,) = contexts.read({OWNER: (("", PATH),)}, [OWNER])
+    other = f"/kubepods/besteffort/pod{U}/{H}"
+    write(tmp_path, v2(other, usage=7))
+    (second,) = contexts.read({OWNER: (("", other),)}, [OWNER])
+    assert (first.cpu_used_ns, second.cpu_used_ns) == (5_000, 7_000)
+    contexts.close()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "read", "turn"])),
+        max_size=30,
+    ),
+    st.integers(0, 3),
+)
+def test_what_is_kept_open_reads_as_what_is_there(tmp_path_factory, steps, most):
+    folder = tmp_path_factory.mktemp("k")
+    kept = KeptFiles(most)
+    for number, (name, step) in enumerate(steps):
+        path = folder / name
+        if step == "write":
+            path.write_text(str(number))
+        elif step == "turn":
+            kept.turn()
+        found = kept.read(str(path))
+        assert found == (path.read_bytes() if path.exists() else None)
+        assert len(kept) <= most
+    kept.close()
+    assert len(kept) == 0

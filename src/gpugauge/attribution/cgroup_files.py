@@ -2,70 +2,46 @@
 
 from __future__ import annotations
 
-import os
+import re
+from collections.abc import Callable
 
-FILE_LIMIT_BYTES = 8_192
+Read = Callable[[str], bytes | None]
+"""The beginning of a file by its path; None where there is none."""
+
 NS_PER_US = 1_000
+_NUMBER = re.compile(rb"\s*(-?[0-9]{1,20})\s*", re.ASCII)
+_PAIR = re.compile(rb"^([^ \n]*) (-?[0-9]{1,20})[ \t\r]*$", re.MULTILINE)
+_QUOTA = re.compile(rb"\s*([0-9]{1,20})\s+([0-9]{1,20})\s*", re.ASCII)
+_SOME = re.compile(rb"^some [^\n]*total=([0-9]{1,20})[ \t\r]*$", re.MULTILINE)
 
 
-def read_text(path: str) -> str | None:
-    """Return the beginning of a file, or None where there is none."""
-    # Bare descriptors: a file object costs more than the reading, and there are hundreds.
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):
-        return None
-    try:
-        return os.read(descriptor, FILE_LIMIT_BYTES).decode("ascii", "replace")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-
-
-def read_number(path: str) -> int | None:
+def read_number(path: str, read: Read) -> int | None:
     """Return the whole number that a file holds."""
-    text = read_text(path)
-    return _number(text.strip()) if text is not None else None
+    found = _NUMBER.fullmatch(read(path) or b"")
+    return int(found[1]) if found else None
 
 
-def read_pairs(path: str) -> dict[str, int]:
+def read_pairs(path: str, read: Read) -> dict[str, int]:
     """Return the `name value` lines of a file such as cpu.stat."""
-    found: dict[str, int] = {}
-    for line in (read_text(path) or "").splitlines():
-        name, _, value = line.partition(" ")
-        number = _number(value.strip())
-        if number is not None:
-            found[name] = number
-    return found
+    pairs = _PAIR.findall(read(path) or b"")
+    return {name.decode("ascii", "replace"): int(value) for name, value in pairs}
 
 
-def quota_v2(path: str) -> float | None:
+def quota_v2(path: str, read: Read) -> float | None:
     """Return the CPUs that cpu.max allows (`QUOTA PERIOD` in us), None for `max` or absent."""
-    parts = (read_text(path) or "").split()
-    quota, period = (_number(part) for part in parts) if len(parts) == 2 else (None, None)
+    found = _QUOTA.fullmatch(read(path) or b"")
+    quota, period = (int(found[1]), int(found[2])) if found else (0, 0)
     return quota / period if quota and period else None
 
 
-def quota_v1(folder: str) -> float | None:
+def quota_v1(folder: str, read: Read) -> float | None:
     """Return the CPUs that cpu.cfs_quota_us allows, None for -1 or absent."""
-    quota = read_number(f"{folder}/cpu.cfs_quota_us")
-    period = read_number(f"{folder}/cpu.cfs_period_us")
-    return quota / period if quota and quota > 0 and period else None
+    quota = read_number(f"{folder}/cpu.cfs_quota_us", read)
+    period = read_number(f"{folder}/cpu.cfs_period_us", read)
+    return quota / period if quota and quota > 0 and period and period > 0 else None
 
 
-def stalled_ns(path: str) -> int | None:
+def stalled_ns(path: str, read: Read) -> int | None:
     """Return for how long some task was stalled, from a pressure file (`some ... total=US`)."""
-    for line in (read_text(path) or "").splitlines():
-        kind, _, rest = line.partition(" ")
-        total = _number(rest.rpartition("total=")[2]) if "total=" in rest else None
-        if kind == "some" and total is not None:
-            return total * NS_PER_US
-    return None
-
-
-def _number(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
-        return None
-    return int(text)
+    found = _SOME.search(read(path) or b"")
+    return int(found[1]) * NS_PER_US if found else None
