@@ -122,6 +122,21 @@ def test_a_process_without_library_but_with_a_device_is_found(proc: Proc) -> Non
     assert 7 not in processes
 
 
+def test_a_look_reads_what_was_named_and_nothing_else(proc: Proc, monkeypatch) -> None:
+    for pid in (3, 5, 7):
+        proc.process(pid, HOST)
+    scanner = proc.scanner()
+    scanner.scan()
+    proc.end(3)
+    proc.process(9, HOST)
+    listed = []
+    monkeypatch.setattr(scanner, "_pids", lambda: listed.append(1))
+    assert set(scanner.look({3, 9}).processes) == {5, 7, 9}
+    assert not listed
+    monkeypatch.undo()
+    assert set(scanner.update().processes) == {5, 7, 9}
+
+
 def test_devices_found_by_the_full_scan_outlive_an_update(proc: Proc) -> None:
     proc.process(3, HOST, nodes=("/dev/nvidia-uvm",))
     scanner = proc.scanner()

@@ -39,7 +39,10 @@ class Bench:
         return self.cgroups.get(pid, 0)
 
     def handle(self, *records: SidebandRecord, lost: int = 0) -> bool:
-        return self.watch.handle(SidebandBatch(records, lost), self.now_ns)
+        batch = SidebandBatch(records, lost)
+        concerns = self.watch.concerns(batch)
+        assert self.watch.handle(batch, self.now_ns) is concerns
+        return concerns
 
     def inspected(self) -> list[FileId]:
         return [each.file_id for each in self.catalogue.decide(self.now_ns).inspect]

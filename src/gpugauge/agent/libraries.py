@@ -191,8 +191,9 @@ class Libraries:
         assert self._sideband is not None  # noqa: S101 (it woke us)
         batch = self._sideband.read()
         self.sideband_lost += batch.lost
-        with self._deciding():
-            self._watch.handle(batch, time.monotonic_ns())
+        if self._watch.concerns(batch):
+            with self._deciding():
+                self._watch.handle(batch, time.monotonic_ns())
 
     def _refresh(self) -> None:
         now = time.monotonic()

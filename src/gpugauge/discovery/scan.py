@@ -115,6 +115,24 @@ class ProcScanner:
         self._known = self._patience.run(lambda: self._updated(changed))
         return self._result()
 
+    def look(self, pids: Collection[int]) -> Scan:
+        """Read these processes and no others: records named them, and told of all that changed.
+
+        Raises:
+            UnavailableError: Too many processes do not answer.
+        """
+        self._known = self._patience.run(lambda: self._looked_at(pids))
+        return self._result()
+
+    def _looked_at(self, pids: Collection[int]) -> dict[int, Found | None]:
+        fresh = dict(self._known)
+        for pid in pids:
+            before = fresh.pop(pid, None)
+            found = self._read(pid, with_devices=False, before=before)
+            if found is not None:  # else it is forgotten: another may get its pid
+                fresh[pid] = found
+        return fresh
+
     def _updated(self, changed: Collection[int]) -> dict[int, Found | None]:
         known = self._known
         fresh: dict[int, Found | None] = {}

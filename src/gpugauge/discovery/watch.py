@@ -88,8 +88,12 @@ class Watch:
             return self._take(self._scanner.scan())
         return self._take(self._scanner.update())
 
+    def concerns(self, batch: SidebandBatch) -> bool:
+        """Return whether there is anything to handle: most of what a node starts is not."""
+        return bool(batch.lost) or any(self._matters(record) for record in batch.records)
+
     def handle(self, batch: SidebandBatch, now_ns: int) -> bool:
-        """Look at the processes that records speak of.
+        """Look at the processes that records speak of, and at no others.
 
         Returns:
             Whether the catalogue was told anything, so that it should decide now.
@@ -100,7 +104,7 @@ class Watch:
             return True
         changed = {record.pid for record in batch.records if self._matters(record)}
         if changed:
-            self._take(self._scanner.update(changed))
+            self._take(self._scanner.look(changed))
         return bool(changed)
 
     def look(self, pids: Collection[int]) -> Scan:
