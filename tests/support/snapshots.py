@@ -7,6 +7,7 @@ from typing import Any
 
 from gpugauge import __version__
 from gpugauge.model.abi import Cause, Family, Slot
+from gpugauge.model.cluster import OffSwitch
 from gpugauge.model.device import Device, DeviceProcess
 from gpugauge.model.process import (
     Histogram,
@@ -287,6 +288,12 @@ def busy_snapshot(**given: Any) -> Snapshot:
         "entitlements_known": True,
         "entitlement_gaps": (
             EntitlementGap(owner=serve, gpu_uuid=GPU_A, kind=GapKind.NOT_ENTITLED),
+        ),
+        "agent": health(
+            off_switches=(
+                OffSwitch(source="signal", off=False),
+                OffSwitch(source="node", off=True, malformed=2, error="HTTP 500."),
+            ),
         ),
     }  # fmt: skip
     return snapshot(**(values | given))

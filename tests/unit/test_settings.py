@@ -46,7 +46,8 @@ def other_value(setting: Setting) -> tuple[str, str, Any]:
     if kind == tuple[str, ...]:
         return "/a, /b c", '["/a", "/b c"]', ("/a", "/b c")
     if kind is str:
-        return "seven", '"seven"', "seven"
+        word = "seven/seven" if setting.form else "seven"
+        return word, f'"{word}"', word
     return (
         "NVIDIA H200=3.5,x=y=2",
         '{"NVIDIA H200" = 3.5, "x=y" = 2}',
@@ -138,6 +139,11 @@ def test_sub_tables(tmp_path: Path) -> None:
         ("listen_port", "9836.0"),
         ("listen_port", "0x10"),
         ("series_launch_threads", "maybe"),
+        ("off_switch_config_map", "gpugauge-probes"),
+        ("off_switch_config_map", "gpugauge/"),
+        ("off_switch_config_map", "Gauge/probes"),
+        ("off_switch_config_map", "a/b/c"),
+        ("off_switch_config_map", "a.b/c"),
         ("price_per_gpu_hour", "H200"),
         ("price_per_gpu_hour", "=3"),
         ("price_per_gpu_hour", "H200=-1"),

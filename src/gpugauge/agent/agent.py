@@ -15,6 +15,7 @@ from gpugauge.agent.reader import Reader
 from gpugauge.agent.refusals import Refusals
 from gpugauge.agent.tracer import Tracer
 from gpugauge.attribution.attribution import Attribution
+from gpugauge.attribution.cluster import Cluster
 from gpugauge.discovery.scan import start_time
 from gpugauge.ebpf.proof import Proof, prove
 from gpugauge.errors import UnsupportedError
@@ -94,10 +95,10 @@ class Agent:
         """Processes that made a context just now: (number, until when to ask), by pid."""
         self.history_bytes = 0
 
-    def start(self) -> None:
-        """Attach to what is there, and begin to watch for more."""
+    def start(self, *, probes_on: bool = True) -> None:
+        """Attach to what is there unless probes are off, and begin to watch for more."""
         self._attribution.start()
-        self.libraries.start()
+        self.libraries.start(on=probes_on)
 
     def tick(self) -> Snapshot:
         """Read everything once and return the snapshot."""
@@ -133,6 +134,11 @@ class Agent:
             self._made |= {pid: (number, until) for pid, number in happened.contexts.items()}
         if self._made:
             self._ask_nvml(ASK_SECONDS_AT_LEAST)
+
+    @property
+    def cluster(self) -> Cluster:
+        """How the API server is reached."""
+        return self._attribution.cluster
 
     @property
     def asks_soon(self) -> bool:

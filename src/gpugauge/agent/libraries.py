@@ -87,11 +87,12 @@ class Libraries:
         self.sideband_lost = 0
         self.sideband_error = ""
 
-    def start(self) -> None:
+    def start(self, *, on: bool = True) -> None:
         """Attach to what is here now, then go on in a thread.
 
-        When it returns, the host's driver library is attached if there is one.
+        When it returns, the host's driver library is attached if there is one, and `on`.
         """
+        self._catalogue.pauses.turn(on)
         try:
             self._sideband = Sideband(commands=True, tasks=True, wanted=self._names.match)
         except GpugaugeError as error:
@@ -127,7 +128,6 @@ class Libraries:
 
     def turn(self, *, on: bool) -> None:
         """Take every probe off, or put them back."""
-        LOG.warning("probes are switched %s", "on" if on else "off")
         self._work.later(partial(self._change, self._catalogue.pauses.turn, on))
 
     def checkpoint_begins(self, checkpoint: Checkpoint) -> None:

@@ -76,4 +76,4 @@ def _ticks(
             if agent.wait(min(left, 0.1)) or agent.asks_soon:
                 agent.take_events()
             if switch is not None:
-                switch.apply(lambda on: agent.libraries.turn(on=on))
+                switch.apply()

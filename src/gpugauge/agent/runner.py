@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 from gpugauge.agent.agent import Agent
 from gpugauge.agent.bugreport import REPORT_PATH, ReportPage
@@ -11,7 +13,7 @@ from gpugauge.agent.explain_page import ExplainPage
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
-from gpugauge.agent.switch import Switch
+from gpugauge.agent.switch import Place, Switch
 from gpugauge.agent.watcher import Watcher
 from gpugauge.ebpf.allocator import keep_small
 from gpugauge.errors import EXIT_OK
@@ -59,18 +61,33 @@ def run(settings: Settings) -> int:
         report.agent = agent
         server.start()
         try:
-            agent.start()
+            switch.watch(_places(agent, settings, switch))
+            off = switch.off
+            agent.start(probes_on=not off)
+            switch.connect(lambda on: agent.libraries.turn(on=on), off=off)
             spare_garbage_collection()
             LOG.info("serving on port %d", server.port)
 
             watcher = Watcher(settings)
 
             def publish(snapshot: Snapshot) -> bool:
+                health = replace(snapshot.agent, off_switches=switch.report())
+                snapshot = replace(snapshot, agent=health)
                 exposition.publish(*watcher.observe(snapshot))
                 return True
 
             run_ticks(agent, stop.event, settings.tick_seconds, publish, switch)
         finally:
             server.close()
+            switch.close()
             agent.close()
     return EXIT_OK
+
+
+def _places(agent: Agent, settings: Settings, switch: Switch) -> Sequence[Place]:
+    """Return what is watched beside the signal: nothing outside Kubernetes."""
+    if not agent.cluster.asked:
+        return ()
+    from gpugauge.attribution.off_switch_watch import off_switches
+
+    return off_switches(agent.cluster, settings.off_switch, switch.apply)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import platform
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpugauge.attribution.cgroup_tree import CgroupTree, host_cgroup_root, unified_root
+from gpugauge.attribution.cluster import find_cluster
 from gpugauge.attribution.driver_minors import driver_minors
 from gpugauge.attribution.entitlement import DeviceNames, entitlements
 from gpugauge.attribution.gaps import EntitlementGaps
 from gpugauge.attribution.host_context import HostContexts
 from gpugauge.attribution.pod_store import PodStore
-from gpugauge.attribution.podresources import DRA_DRIVERS, RESOURCES, KubeletClient, socket_path
+from gpugauge.attribution.podresources import DRA_DRIVERS, RESOURCES, KubeletClient
 from gpugauge.attribution.resolver import NOT_LISTED, Resolver
 from gpugauge.model.device import Device
 from gpugauge.model.process import Process
@@ -25,12 +22,10 @@ from gpugauge.model.snapshot import Entitlement, EntitlementGap, HostContext
 from gpugauge.model.workload import Owner
 
 if TYPE_CHECKING:
-    from gpugauge.attribution.api_server import ApiServer
     from gpugauge.attribution.pods import PodWatch
     from gpugauge.attribution.resource_slices import ResourceSlices
     from gpugauge.attribution.watch_limits import WatchLimits
 
-SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 UNLISTED_SECONDS = 20.0
 """A container that the list does not name for this long: the watch may be dead."""
 REFRESH_AT_MOST_EVERY_SECONDS = 120.0
@@ -78,14 +73,16 @@ class Attribution:
             kubelet_poll_seconds: Time between two questions to the kubelet.
             watch_limits: Times and bounds of the watches.
         """
-        self._node_name = node_name or os.environ.get("NODE_NAME", "") or platform.node()
-        ways = (Path(service_account or SERVICE_ACCOUNT, "token"), socket_path(kubelet_path))
-        found = bool(kubeconfig) or any(way.exists() for way in ways)
-        wanted = found if enabled is None else enabled
-        self._missing: str = _missing_parts() if wanted else ""
-        self.kubernetes = wanted and not self._missing
+        self.cluster = find_cluster(
+            node_name=node_name,
+            enabled=enabled,
+            kubeconfig=kubeconfig,
+            service_account=service_account,
+            kubelet_path=kubelet_path,
+        )
+        """How the API server is reached."""
+        self.kubernetes = self.cluster.asked
         """Whether pods are watched."""
-        self._connection = (kubeconfig, service_account)
         self._limits = watch_limits
         self._proc = proc
         root = cgroup_root or host_cgroup_root(proc)
@@ -120,10 +117,9 @@ class Attribution:
         from gpugauge.attribution.pods import PodWatch
         from gpugauge.attribution.resource_slices import ResourceSlices
 
-        self._pods = PodWatch(self._store, self._node_name, self._connect, limits=self._limits)
-        self._slices = ResourceSlices(
-            self._node_name, self._connect, limits=self._limits, on_change=self._changed
-        )
+        node, connect = self.cluster.node_name, self.cluster.connect
+        self._pods = PodWatch(self._store, node, connect, limits=self._limits)
+        self._slices = ResourceSlices(node, connect, limits=self._limits, on_change=self._changed)
         self._pods.start()
         self._kubelet.start()
 
@@ -134,6 +130,7 @@ class Attribution:
         if self._slices is not None and self._slices_started:
             self._slices.reflector.stop()
         self._kubelet.stop()
+        self._contexts.close()
 
     def owner(self, pid: int, start_time: int = 0, cgroup_id: int = 0) -> Owner:
         """Return whose process `pid` is; cheap enough to ask for each process at each tick.
@@ -225,7 +222,7 @@ class Attribution:
     @property
     def errors(self) -> Mapping[str, str]:
         """What does not work now, a sentence by source: empty while all goes well."""
-        found = {"kubernetes": self._missing, "kubelet": self._kubelet.error}
+        found = {"kubernetes": self.cluster.missing, "kubelet": self._kubelet.error}
         if self._pods is not None:
             found["node"] = self._doubtful_node()
             found["pods"] = self._pods.pods.error
@@ -244,16 +241,8 @@ class Attribution:
         if not view.ready or view.by_uid or NOT_LISTED not in self._resolver.unresolved():
             return ""
         return (
-            f"No pod is bound to node {self._node_name}, but containers of pods run here. "
+            f"No pod is bound to node {self.cluster.node_name}, but containers of pods run here. "
             "Give --node-name as `kubectl get nodes` shows it."
-        )
-
-    def _connect(self, read_seconds: float = 15.0) -> ApiServer:
-        from gpugauge.attribution.api_server import ApiServer
-
-        kubeconfig, service_account = self._connection
-        return ApiServer(
-            kubeconfig=kubeconfig, service_account=service_account, read_seconds=read_seconds
         )
 
     def _changed(self) -> None:
@@ -276,10 +265,3 @@ class Attribution:
         if self._resolver.oldest_unlisted_seconds() > UNLISTED_SECONDS:
             self._refreshed_at = now
             self._pods.pods.refresh()
-
-
-def _missing_parts() -> str:
-    absent = [name for name in ("lightkube", "grpc") if importlib.util.find_spec(name) is None]
-    if not absent:
-        return ""
-    return f"Pods are not watched: {' and '.join(absent)} missing. Install gpugauge[kubernetes]."

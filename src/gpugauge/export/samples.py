@@ -9,6 +9,7 @@ from gpugauge.attribution.names import clean
 from gpugauge.export.metric import BUCKET_INDEXES, Distribution, Labels, Sampler, Value
 from gpugauge.export.view import View, device_labels, labels_of, owner_labels
 from gpugauge.model.abi import HISTOGRAM_FIRST_LOG2, HISTOGRAM_STEP_LOG2, Cause, Loss, Slot
+from gpugauge.model.cluster import OffSwitch
 from gpugauge.model.device import Device
 from gpugauge.model.process import Histogram, Memory, Operation
 from gpugauge.model.snapshot import (
@@ -238,6 +239,13 @@ def agent_table(value: Callable[[AgentHealth], Mapping[str, int]]) -> Sampler:
         return sorted(counts.items())
 
     return sample
+
+
+def off_switches(value: Callable[[OffSwitch], float]) -> Sampler:
+    """Return a sampler over the places that can switch the probes off."""
+    return lambda view: (
+        ((clean(each.source),), value(each)) for each in view.snapshot.agent.off_switches
+    )
 
 
 def losses(*which: Loss) -> Sampler:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpugauge.model.abi import Cause, Family, Loss, Slot
+from gpugauge.model.cluster import OffSwitch
 from gpugauge.model.device import Device
 from gpugauge.model.process import Histogram, Memory, OpenCall, Operation, Process
 from gpugauge.model.workload import Owner
@@ -131,6 +132,8 @@ class AgentHealth:
     unresolved: Mapping[str, int]
     """Processes whose owner is unknown, by reason."""
     ready: bool
+    off_switches: tuple[OffSwitch, ...] = ()
+    """Each place that can switch the probes off; none in a process without a switch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from gpugauge.settings.diagnosis import DiagnosisSettings
 from gpugauge.settings.flags import add_flags, from_arguments
+from gpugauge.settings.kubernetes import OffSwitchSettings
 from gpugauge.settings.load import load
 from gpugauge.settings.price import PriceSettings
 from gpugauge.settings.tree import (
@@ -26,6 +27,7 @@ __all__ = [
     "KubernetesSettings",
     "ListenSettings",
     "LogLevel",
+    "OffSwitchSettings",
     "PriceSettings",
     "SeriesSettings",
     "Settings",

@@ -28,6 +28,10 @@ class Setting:
     meaning: str
     low: float | None
     high: float | None
+    pattern: str = ""
+    """What a text must match as a whole; "" for any."""
+    form: str = ""
+    """The pattern, for people."""
 
     @property
     def key(self) -> str:
@@ -75,6 +79,8 @@ def _walk(owner: type, section: str) -> Iterator[Setting]:
             meaning=meanings.get(entry.name, ""),
             low=entry.metadata.get("low"),
             high=entry.metadata.get("high"),
+            pattern=entry.metadata.get("pattern", ""),
+            form=entry.metadata.get("form", ""),
         )
 
 

@@ -9,7 +9,7 @@ from gpugauge.settings.values import expected
 HEAD = """\
 # Settings
 
-Written from `src/gpugauge/settings/tree.py` by `make generate`.
+Written from `src/gpugauge/settings/` by `make generate`.
 
 A setting can come from a flag, an environment variable or a TOML file
 (`--settings FILE`, or `GPUGAUGE_SETTINGS`). A flag wins over a variable, and both win over

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from gpugauge.settings.diagnosis import DiagnosisSettings
+from gpugauge.settings.fields import bounded
+from gpugauge.settings.kubernetes import OffSwitchSettings
 from gpugauge.settings.price import PriceSettings
 
 
@@ -38,11 +39,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-def bounded(default: float, low: float, high: float) -> Any:
-    """Return a field whose value must lie between `low` and `high`, both included."""
-    return field(default=default, metadata={"low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +149,7 @@ class Settings:
     series: SeriesSettings = field(default_factory=SeriesSettings)
     history: HistorySettings = field(default_factory=HistorySettings)
     kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
+    off_switch: OffSwitchSettings = field(default_factory=OffSwitchSettings)
     price: PriceSettings = field(default_factory=PriceSettings)
     demo: DemoSettings = field(default_factory=DemoSettings)
     diagnosis: DiagnosisSettings = field(default_factory=DiagnosisSettings)

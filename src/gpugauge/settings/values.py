@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, get_origin
@@ -60,7 +61,7 @@ def from_toml(setting: Setting, value: Any, where: str) -> Any:
         return _within(setting, value, where)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _within(setting, float(value), where)
-    if kind is str and _is_text(value):
+    if kind is str and _is_text(value) and _is_formed(setting, value):
         return value
     if isinstance(kind, type) and issubclass(kind, StrEnum) and value in list(kind):
         return kind(value)
@@ -85,11 +86,15 @@ def expected(setting: Setting) -> str:
         return "a list of texts (in a flag or variable: separated by commas)"
     if get_origin(kind) is Mapping:
         return "a table of amounts (in a flag or variable: NAME=AMOUNT, separated by commas)"
-    return "a text"
+    return setting.form or "a text"
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and len(value) <= TEXT_LIMIT and "\0" not in value
+
+
+def _is_formed(setting: Setting, text: str) -> bool:
+    return not setting.pattern or re.fullmatch(setting.pattern, text) is not None
 
 
 def _is_price_table(table: Mapping[Any, Any]) -> bool:

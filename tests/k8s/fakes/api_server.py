@@ -49,6 +49,9 @@ class _Http(ThreadingHTTPServer):
 class FakeApiServer:
     """Objects by path, their history, and the requests that were made."""
 
+    handler: type[Handler] | None = None
+    """What answers; None: the handler below."""
+
     def __init__(self, *, paths: tuple[str, ...] = (PODS, NAMESPACES), tls: Path | None = None):
         self.paths = set(paths)
         self.tokens = {TOKEN}
@@ -78,7 +81,7 @@ class FakeApiServer:
 
     def start(self) -> None:
         """Listen; on the port it had before, if it had one."""
-        handler = type("Handler", (_Handler,), {"fake": self})
+        handler = type("Handler", (self.handler or Handler,), {"fake": self})
         self._http = _Http(("127.0.0.1", self.port), handler)
         if self._tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -184,7 +187,7 @@ class FakeApiServer:
         return path
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else a client waits 40 ms for the body of each answer
     fake: FakeApiServer
@@ -237,6 +240,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         self._status(404, "NotFound")
 
+    def _shown(self, item: Object) -> Object:
+        """Return an object as this request is to see it."""
+        return item
+
     # -- lists
 
     def _list(self, path: str, params: dict[str, str], fault: str) -> None:
@@ -251,7 +258,8 @@ class _Handler(BaseHTTPRequestHandler):
         meta: Object = {"resourceVersion": str(version)}
         if start + size < len(items):
             meta["continue"] = str(start + size)
-        page = {"kind": "List", "metadata": meta, "items": items[start : start + size]}
+        shown = [self._shown(one) for one in items[start : start + size]]
+        page = {"kind": "List", "metadata": meta, "items": shown}
         body = json.dumps(page).encode()
         if fault == "malformed":
             body = body[: len(body) // 2] + b"\x00]]"
@@ -288,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
                     if params.get("allowWatchBookmarks") == "true":
                         self._event(kind, item)
                 elif _selected(item, params):
-                    self._event(kind, item)
+                    self._event(kind, self._shown(item))
         return self._end()
 
     def _broken(self, fault: str) -> None:

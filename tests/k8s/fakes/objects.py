@@ -120,3 +120,21 @@ def resource_slice(
             "devices": made,
         },
     }
+
+
+def node(name: str = NODE, annotations: dict[str, str] | None = None) -> Object:
+    """Return a node; its status is long, as of real ones."""
+    images = [{"names": [f"image-{number}@sha256:{'0' * 64}"]} for number in range(50)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": pod_uid(name), "annotations": annotations or {}},
+        "spec": {"podCIDR": "192.0.2.0/24"},
+        "status": {"images": images, "capacity": {"nvidia.com/gpu": "8"}},
+    }
+
+
+def config_map(name: str, namespace: str, data: dict[str, str]) -> Object:
+    """Return a ConfigMap."""
+    meta = {"name": name, "namespace": namespace, "uid": pod_uid(f"{namespace}/{name}")}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}

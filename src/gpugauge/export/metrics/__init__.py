@@ -10,6 +10,7 @@ from gpugauge.export.metric import Metric
 from gpugauge.export.metrics import (
     agent,
     back_pressure,
+    cluster,
     contention,
     demand,
     diagnosis,
@@ -33,6 +34,7 @@ METRICS: tuple[Metric, ...] = (
     *host.METRICS,
     *diagnosis.METRICS,
     *agent.METRICS,
+    *cluster.METRICS,
 )
 """In the order of the document and of the exposition: what is dropped first when a node has too
 many series stands last among the workload's."""
