@@ -12,16 +12,18 @@ import pytest
 from gpugauge.cli import main
 from gpugauge.errors import ForeignDataError, SettingError, UnavailableError
 from gpugauge.explain import PATH, page
-from gpugauge.explain.gather.agent_page import ask
 from gpugauge.explain.gather.look import look
 from gpugauge.explain.report import Layer, Verdict
 from gpugauge.explain.text import report_text
 from gpugauge.explain.walk import walk
 from gpugauge.export.http import Answer, Page, Request, Server
+from gpugauge.remote.page import ask
 from gpugauge.settings import ListenSettings
 from tests.explain import objects
 from tests.explain.cases import no_device_inside, untolerated_taint
 from tests.explain.stage import COLLECTIONS, WANTED, Stage
+from tests.k8s.fakes.waiting import until
+from tests.k8s.kubectl import as_plugin, use_kubectl
 
 
 def served(stage: Stage) -> Server:
@@ -174,13 +176,6 @@ def test_it_is_a_plugin_of_kubectl_too() -> None:
     assert scripts["kubectl-gpugauge"] == scripts["gpugauge"] == "gpugauge.cli:main"
 
 
-KUBECTL = """#!/bin/sh
-echo "$@" > {folder}/asked
-echo "Forwarding from 127.0.0.1:{port} -> 9836"
-exec sleep 600
-"""
-
-
 def agent_pod() -> objects.Object:
     one = objects.pod(
         "gauge-x7f2p", "monitoring", spec={"nodeName": objects.NODE, "containers": []}
@@ -190,43 +185,47 @@ def agent_pod() -> objects.Object:
     return one
 
 
-def elsewhere(stage: Stage, folder: Path, kubectl: str) -> list[str]:
-    """Return a command line on a machine that is no node, with such a kubectl."""
-    (folder / "bin").mkdir()
-    if kubectl:
-        stage.write(folder / "bin/kubectl", kubectl).chmod(0o755)
+def elsewhere(stage: Stage, folder: Path) -> list[str]:
+    """Return a command line on a machine that is no node."""
+    # kubectl sends a token over TLS alone.
+    stage.server.tokens.add("")
     config = str(stage.server.kubeconfig(folder))
     return ["explain", WANTED, "--kubeconfig", config, "--node-name", "laptop"]
 
 
+@pytest.mark.parametrize("plugin", [True, False])
 def test_from_elsewhere_kubectl_leads_to_the_agent(
     stage: Stage,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    plugin: bool,
 ) -> None:
+    use_kubectl(tmp_path, monkeypatch)
+    if plugin:
+        as_plugin(monkeypatch)
     no_device_inside(stage)
     stage.others.append(agent_pod())
     server = served(stage)
-    script = KUBECTL.format(folder=tmp_path, port=server.port)
-    line = elsewhere(stage, tmp_path, script)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    forwards = stage.server.forwards
+    forwards.ports = {("monitoring", "gauge-x7f2p", 9836): server.port}
+    line = elsewhere(stage, tmp_path)
     try:
         assert main(line) == 1
     finally:
         server.close()
     assert "container main has no NVIDIA device" in capsys.readouterr().out
-    asked = (tmp_path / "asked").read_text().split()
-    assert asked[1:] == ["-n", "monitoring", "port-forward", "pod/gauge-x7f2p", ":9836"]
+    until(lambda: forwards.open_now == 0)
 
 
 @pytest.mark.parametrize(
     ("kubectl", "agent", "why"),
     [
-        ("", True, "kubectl could not be started"),
-        ("#!/bin/sh\nexit 1\n", True, "kubectl did not forward a port"),
-        ("#!/bin/sh\necho hello\nexec sleep 600\n", True, "kubectl did not forward a port"),
-        ("", False, "no agent is ready on gpu-node-1"),
+        (None, True, "kubectl could not be started"),
+        ("exit 1", True, "kubectl says: nothing, and failed"),
+        ("echo hello", True, "answer of kubectl is no JSON"),
+        ("real", True, "port 9836: connection refused"),
+        ("real", False, "no agent of gpugauge runs on the node gpu-node-1"),
     ],
 )
 def test_without_a_way_to_the_agent_the_rest_is_told(
@@ -234,16 +233,20 @@ def test_without_a_way_to_the_agent_the_rest_is_told(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    kubectl: str,
+    kubectl: str | None,
     agent: bool,
     why: str,
 ) -> None:
+    use_kubectl(tmp_path, monkeypatch)
     stage.others += [agent_pod()] if agent else []
     stage._publish()
-    line = elsewhere(stage, tmp_path, kubectl)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    if "sh" in kubectl:
-        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    stage.server.forwards.ports = {}
+    line = elsewhere(stage, tmp_path)
+    if kubectl != "real":
+        stage.write(tmp_path / "bin/kubectl", f"#!/bin/sh\n{kubectl}\n").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
+    if kubectl is None:
+        (tmp_path / "bin/kubectl").unlink()
     assert main([*line, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     seen = {a["seen"] for step in told["steps"] for a in step["answers"]}

@@ -14,9 +14,22 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from gpugauge import __version__
+from gpugauge.cli import program
 from gpugauge.errors import EXIT_INTERNAL, EXIT_OK, EXIT_SETTING, GpugaugeError
 
-COMMANDS = ("run", "check", "explain", "functions", "demo", "record", "diagnose", "bugreport")
+COMMANDS = (
+    "run",
+    "top",
+    "check",
+    "diagnose",
+    "explain",
+    "functions",
+    "demo",
+    "record",
+    "bugreport",
+)
+PLUGIN_COMMANDS = ("top", "check", "diagnose", "explain")
+"""Those of `kubectl gpugauge`: the ones that reach a pod or an agent anywhere."""
 LOG = logging.getLogger(__name__)
 
 
@@ -62,13 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     root = argparse.ArgumentParser(
-        prog="gpugauge",
+        prog=program.name(),
         description="A pressure gauge for GPUs: who works, who waits, who shares, and why.",
-        epilog="Try: gpugauge check",
+        epilog=f"Try: {program.name()} check",
     )
     root.add_argument("--version", action="version", version=f"gpugauge {__version__}")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name in PLUGIN_COMMANDS if program.is_plugin() else COMMANDS:
         command = _command(name)
         sub = commands.add_parser(
             name,

@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _ask(given: settings.Settings) -> bytes:
     from gpugauge.agent.bugreport import REPORT_PATH
-    from gpugauge.explain.gather.agent_page import ask
     from gpugauge.export.access import read_token
+    from gpugauge.remote.page import ask
 
     url = f"http://127.0.0.1:{given.listen.port}"
     return ask(url, REPORT_PATH, read_token(given.listen.bearer_token_file))

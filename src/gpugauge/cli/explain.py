@@ -6,27 +6,30 @@ import argparse
 import json
 import os
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 from gpugauge import settings
+from gpugauge.cli import program
+from gpugauge.cli import target as targets
+from gpugauge.cli.interrupt import ending_in_order
 from gpugauge.errors import EXIT_FOUND, EXIT_OK, SettingError, UnavailableError
 from gpugauge.explain import page
 from gpugauge.explain.evidence import Evidence
-from gpugauge.explain.gather.agent_page import ask
 from gpugauge.explain.gather.api import reason
-from gpugauge.explain.gather.forward import agent_of
 from gpugauge.explain.gather.look import NODE_SOURCES, look
 from gpugauge.explain.sources import of_command
 from gpugauge.explain.text import report_text
 from gpugauge.explain.walk import walk
 from gpugauge.export.access import read_token
+from gpugauge.remote.page import ask
 
 HELP = "Walk a pod's request for a GPU through every layer, and name the first that fails"
 EXAMPLES = """\
 examples:
   sudo gpugauge explain ml/train-0          # on the pod's node
   sudo gpugauge explain --node              # this node's layers, without a pod
-  gpugauge explain ml/train-0               # from elsewhere: kubectl leads to its node's agent
+  kubectl gpugauge explain ml/train-0       # from elsewhere: kubectl leads to its node's agent
   gpugauge explain ml/train-0 --agent http://127.0.0.1:9836   # through a tunnel of your own
 exit code: 1 when a step is broken, else 0
 """
@@ -37,8 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", nargs="?", default="", metavar="NAMESPACE/POD", help="a pod")
     parser.add_argument("--node", action="store_true", help="this node's layers, without a pod")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--kubeconfig", default="", help="file; else the service account, or yours")
-    parser.add_argument("--agent", default="", metavar="URL", help="ask this agent for its node")
+    targets.add_arguments(parser)
     settings.add_flags(parser)
 
 
@@ -63,7 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _evidence(arguments: argparse.Namespace, wanted: str) -> Evidence:
     given = settings.from_arguments(arguments, os.environ)
     token = read_token(given.listen.bearer_token_file)
-    sources = of_command(given, kubeconfig=arguments.kubeconfig, token=token)
+    # A file alone is read without kubectl, which nodes often lack.
+    asked = program.is_plugin() or arguments.context
+    sources = of_command(
+        given,
+        kubeconfig=arguments.kubeconfig,
+        config=targets.kubectl_of(arguments).config if asked else None,
+        token=token,
+        local=not program.is_plugin(),
+    )
     if arguments.agent:
         seen = page.load_evidence(ask(arguments.agent, page.query_of(wanted), token))
         own = replace(sources, local=False)
@@ -72,10 +82,9 @@ def _evidence(arguments: argparse.Namespace, wanted: str) -> Evidence:
     if found.driver is not None or not found.node_name:
         return found
     try:
-        with agent_of(
-            found.node_name, sources.connect, given.listen.port, arguments.kubeconfig
-        ) as url:
-            seen = page.load_evidence(ask(url, page.query_of(wanted), token))
+        link = targets.link_of(arguments, given, found.node_name)
+        with ending_in_order(), closing(link):
+            seen = page.load_evidence(link.ask(page.query_of(wanted)))
     except UnavailableError as error:
         why = f"it runs on {found.node_name}, and {reason(error)}"
         return replace(found, missing={**found.missing, **dict.fromkeys(NODE_SOURCES, why)})

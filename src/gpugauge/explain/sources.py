@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from gpugauge.attribution.api_server import ApiServer
 from gpugauge.codec.snapshot import load_snapshot
 from gpugauge.errors import UnavailableError
-from gpugauge.explain.gather.agent_page import ask
 from gpugauge.explain.gather.look import Sources
 from gpugauge.explain.gather.places import host_places
 from gpugauge.model.device import Inventory
 from gpugauge.model.snapshot import Snapshot
+from gpugauge.remote.page import ask
 from gpugauge.settings import Settings
 from gpugauge.units import NS_PER_SECOND
 from gpugauge.vendors.nvml import NvmlInventory
@@ -22,12 +23,27 @@ READ_SECONDS = 5.0
 
 
 def of_command(
-    settings: Settings, *, kubeconfig: str = "", token: bytes | None = None, local: bool = True
+    settings: Settings,
+    *,
+    kubeconfig: str = "",
+    config: Callable[[], Mapping[str, Any]] | None = None,
+    token: bytes | None = None,
+    local: bool = True,
 ) -> Sources:
-    """Return the sources of a command: NVML asked anew, the agent of this node over HTTP."""
+    """Return the sources of a command: NVML asked anew, the agent of this node over HTTP.
+
+    Args:
+        settings: Of the command.
+        kubeconfig: File of the way to the API server; "" for the usual ones.
+        config: Returns a kubeconfig as an object, in place of any file.
+        token: Of the agent, where it wants one.
+        local: Whether this process may be on the pod's node.
+    """
     agent = f"http://127.0.0.1:{settings.listen.port}"
     return Sources(
-        connect=lambda: ApiServer(kubeconfig=kubeconfig, read_seconds=READ_SECONDS),
+        connect=lambda: ApiServer(
+            kubeconfig=kubeconfig, config=config() if config else None, read_seconds=READ_SECONDS
+        ),
         places=host_places(settings.kubernetes.kubelet_path),
         node_name=settings.node_name,
         driver_roots=settings.attach.driver_roots,

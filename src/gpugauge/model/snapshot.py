@@ -134,6 +134,9 @@ class AgentHealth:
     ready: bool
     off_switches: tuple[OffSwitch, ...] = ()
     """Each place that can switch the probes off; none in a process without a switch."""
+    started_ns: int | None = None
+    """Its first tick, CLOCK_MONOTONIC: another value is another run, whose counters begin anew.
+    None: an agent that does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

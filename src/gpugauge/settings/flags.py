@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gpugauge.settings.catalog import catalog
 from gpugauge.settings.load import load
@@ -11,11 +11,18 @@ from gpugauge.settings.tree import Settings
 from gpugauge.settings.values import expected
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Give a command every setting as a flag, and `--settings FILE`."""
+def add_flags(parser: argparse.ArgumentParser, *, only: Collection[str] = ()) -> None:
+    """Give a command settings as flags, and `--settings FILE`.
+
+    Args:
+        parser: Of the command.
+        only: Keys of those that bear on it (`listen_port`); empty for every setting.
+    """
     group = parser.add_argument_group("settings", "docs/settings.md tells more about each.")
     group.add_argument("--settings", metavar="FILE", default="", help="a TOML file of settings")
     for setting in catalog():
+        if only and setting.key not in only:
+            continue
         group.add_argument(
             setting.flag,
             dest=f"setting_{setting.key}",

@@ -53,7 +53,7 @@ class State:
         self._memory = RequestedMemory(layout)
         self._ledger = Ledger(retire_ns)
         self._number = 0
-        self._last_ns = 0
+        self._last_ns = self._started_ns = 0
         self._context_costs = ContextCosts()
 
     def tick(self, raw: RawTick, facts: Facts) -> Snapshot:
@@ -140,6 +140,7 @@ class State:
         interval_ns = now_ns - self._last_ns if self._last_ns else 0
         self._number += 1
         self._last_ns = now_ns
+        self._started_ns = self._started_ns or now_ns
         devices = facts.inventory.devices
         simulated = facts.agent.simulated or any(device.simulated for device in devices)
         return Snapshot(
@@ -192,4 +193,5 @@ class State:
             pods_error=agent.pods_error,
             unresolved=agent.unresolved,
             ready=agent.ready,
+            started_ns=self._started_ns,
         )

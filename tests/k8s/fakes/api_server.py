@@ -10,6 +10,9 @@ Any collection can be served (`paths`); objects are also read one by one, and by
 Faults, each for the next `times` requests: a number (that HTTP status), `expired` (410 in
 the stream), `error` (500 in the stream), `silence` (nothing more is sent), `reset`, `slow`
 (bytes drip), `malformed`, `huge`, `cut` (the stream ends in the middle of an object).
+
+Ports of pods are forwarded as `kubectl port-forward` asks for it: `forwards.ports` tells where
+each leads.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.k8s.fakes import port_forward
+
 Object = dict[str, Any]
 PODS = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"
@@ -35,6 +40,25 @@ SLICES_BETA = "/apis/resource.k8s.io/v1beta1/resourceslices"
 EVENTS = "/api/v1/events"
 NODES = "/api/v1/nodes"
 TOKEN = "first-token"
+_FORWARDED = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/portforward")
+_DISCOVERY: dict[str, Object] = {
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/api/v1": {
+        "kind": "APIResourceList",
+        "groupVersion": "v1",
+        "resources": [
+            {
+                "name": "pods",
+                "singularName": "pod",
+                "namespaced": True,
+                "kind": "Pod",
+                "verbs": ["get", "list", "watch"],
+            }
+        ],
+    },
+}
+"""What kubectl asks first, to know what a pod is."""
 _NAMESPACED = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)/namespaces/([^/]+)/([^/]+)(?:/([^/]+))?")
 
 
@@ -71,6 +95,7 @@ class FakeApiServer:
         self._http: _Http | None = None
         self._sockets: set[socket.socket] = set()
         self.port = 0
+        self.forwards = port_forward.Forwards()
 
     def __enter__(self) -> FakeApiServer:
         self.start()
@@ -213,9 +238,16 @@ class Handler(BaseHTTPRequestHandler):
         bearer = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         if bearer not in fake.tokens:
             return self._status(401, "Unauthorized")
+        forwarded = _FORWARDED.fullmatch(parts.path)
+        if forwarded:
+            return self._forward(*forwarded.groups())
+        if parts.path in _DISCOVERY:
+            return self._json(_DISCOVERY[parts.path])
         path, namespace, name = fake.route(parts.path)
-        if path in fake.forbidden:
-            return self._status(403, "Forbidden")
+        if path in fake.forbidden or parts.path in fake.forbidden:
+            verb = "get" if name else "list"
+            where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+            return self._forbid(verb, path.rpartition("/")[2], name, where)
         if path not in fake.paths:
             return self._status(404, "NotFound")
         queue = fake.faults.get((path, on))
@@ -230,15 +262,41 @@ class Handler(BaseHTTPRequestHandler):
             return self._get(path, namespace, name)
         return (self._watch if on == "watch" else self._list)(path, params, fault)
 
+    def do_POST(self) -> None:
+        """Refuse the older way to forward ports, which kubectl tries when the first one fails."""
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.do_GET()
+
+    def _forward(self, namespace: str, pod: str) -> None:
+        forwards = self.fake.forwards
+        if namespace in forwards.forbidden:
+            where = f'in the namespace "{namespace}"'
+            return self._forbid("create", "pods/portforward", pod, where)
+        while pod in forwards.silent and self.fake.running:
+            time.sleep(0.01)
+        head = port_forward.upgrade(self.headers)
+        if head is None:
+            return self._status(400, "BadRequest")
+        self.wfile.write(head)
+        self.close_connection = True
+        tunnel = port_forward.WebSocket(self.rfile, self.connection)
+        return port_forward.serve(forwards, namespace, pod, tunnel)
+
+    def _forbid(self, verb: str, resource: str, name: str, where: str) -> None:
+        one = " ".join(filter(None, [resource.partition("/")[0], name and f'"{name}"']))
+        self._status(
+            403,
+            "Forbidden",
+            f'{one} is forbidden: User "somebody" cannot {verb} resource "{resource}"'
+            f' in API group "" {where}',
+        )
+
     def _get(self, path: str, namespace: str, name: str) -> None:
         for item in self.fake.objects.get(path, {}).values():
             meta = item["metadata"]
             if meta["name"] == name and meta.get("namespace", "") == namespace:
-                body = json.dumps(item).encode()
-                self._head(200, len(body))
-                self.wfile.write(body)
-                return
-        self._status(404, "NotFound")
+                return self._json(item)
+        return self._status(404, "NotFound")
 
     def _shown(self, item: Object) -> Object:
         """Return an object as this request is to see it."""
@@ -353,8 +411,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         self.end_headers()
 
-    def _status(self, status: int, reason: str) -> None:
-        body = json.dumps(_error(status, reason)).encode()
+    def _status(self, status: int, reason: str, message: str = "") -> None:
+        self._json(_error(status, reason, message), status)
+
+    def _json(self, item: Object, status: int = 200) -> None:
+        body = json.dumps(item).encode()
         self._head(status, len(body))
         self.wfile.write(body)
 
@@ -370,13 +431,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
-def _error(code: int, reason: str) -> Object:
+def _error(code: int, reason: str, message: str = "") -> Object:
     return {
         "kind": "Status",
+        "apiVersion": "v1",
         "status": "Failure",
         "code": code,
         "reason": reason,
-        "message": reason,
+        "message": message or reason,
     }
 
 
