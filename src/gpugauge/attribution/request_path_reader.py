@@ -35,8 +35,6 @@ PAGE_ITEMS = 250
 ITEMS_LIMIT = 5_000
 RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, newest first: v1 since Kubernetes 1.34."""
-AGENT_LABEL = "app.kubernetes.io/name=gpugauge"
-"""On every pod of the agent."""
 T = TypeVar("T")
 
 
@@ -84,12 +82,6 @@ class RequestPathReader:
         """Return the pods that are bound to a node."""
         selector = {"fieldSelector": f"spec.nodeName={node}"}
         return self._list("pods", "/api/v1/pods", selector, request_path_pods.pod)
-
-    def agents(self, node: str) -> tuple[PodRequest, ...]:
-        """Return gpugauge's own pods on a node that are ready."""
-        selector = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": AGENT_LABEL}
-        found = self._list("pods", "/api/v1/pods", selector, request_path_pods.pod)
-        return tuple(one for one in found if one.ready and not one.deleted)
 
     def runtime_class(self, name: str) -> str:
         """Return the handler of a RuntimeClass.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpugauge.cli.top_rows import Row
+from gpugauge.cli.top.rows import Row
 from gpugauge.model.finding import Severity
 from gpugauge.model.workload import UNKNOWN, Owner, Scope
 from gpugauge.units import GIB, KIB, MIB

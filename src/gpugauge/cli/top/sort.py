@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from gpugauge.cli.top_rows import SEVERITIES, Row
+from gpugauge.cli.top.rows import SEVERITIES, Row
 
 _KEYS: Mapping[str, Callable[[Row], float | None]] = {
     "launches": lambda row: row.launches_per_second,

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 
-from gpugauge.cli.colour import Colour
-from gpugauge.cli.table import cut, visible
 from gpugauge.cli.target import Target
-from gpugauge.cli.top_gpus import GpuRow, gpu_rows
-from gpugauge.cli.top_look import Look
-from gpugauge.cli.top_rows import Row
-from gpugauge.cli.top_table import gpu_table, pod_table
+from gpugauge.cli.terminal.colour import Colour
+from gpugauge.cli.terminal.table import cut, visible
+from gpugauge.cli.top.gpus import GpuRow, gpu_rows
+from gpugauge.cli.top.look import Look
+from gpugauge.cli.top.rows import Row
+from gpugauge.cli.top.table import gpu_table, pod_table
 
 SHOWN_SILENT = 20
 SIMULATED = "SIMULATED: figures of the simulated driver, not of a GPU."

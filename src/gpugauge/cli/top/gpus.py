@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpugauge.cli.top_rows import Row, gpu_name
+from gpugauge.cli.top.rows import Row, gpu_name
 from gpugauge.remote.reading import Reading
 
 

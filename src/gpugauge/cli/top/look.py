@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpugauge.cli.target import Target
-from gpugauge.cli.top_rows import Row, interval_ns, rows
-from gpugauge.cli.top_sort import ordered
+from gpugauge.cli.top.rows import Row, interval_ns, rows
+from gpugauge.cli.top.sort import ordered
 from gpugauge.model.workload import Scope
 from gpugauge.remote.fleet import Answer, Fleet
 from gpugauge.remote.link import Link

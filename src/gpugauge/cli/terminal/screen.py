@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from gpugauge.cli.colour import Colour, colour_for
+from gpugauge.cli.terminal.colour import Colour, colour_for
 
 ROOM_ELSEWHERE = 160
 """Columns where there is no terminal, and $COLUMNS does not tell."""

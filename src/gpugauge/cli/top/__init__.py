@@ -11,12 +11,12 @@ from dataclasses import replace
 from gpugauge import settings
 from gpugauge.cli import target as targets
 from gpugauge.cli.interrupt import ending_in_order
-from gpugauge.cli.screen import Screen
 from gpugauge.cli.target import Target
-from gpugauge.cli.top_document import document
-from gpugauge.cli.top_look import Look, Looks
-from gpugauge.cli.top_page import page
-from gpugauge.cli.top_sort import SORTS
+from gpugauge.cli.terminal.screen import Screen
+from gpugauge.cli.top.document import document
+from gpugauge.cli.top.look import Look, Looks
+from gpugauge.cli.top.page import page
+from gpugauge.cli.top.sort import SORTS
 from gpugauge.errors import EXIT_OK, EXIT_UNAVAILABLE
 from gpugauge.remote.fleet import AT_ONCE, Fleet
 from gpugauge.remote.page import SECONDS

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpugauge.cli.table import visible
-from gpugauge.cli.top_look import Look
-from gpugauge.cli.top_page import gpus_of
-from gpugauge.cli.top_rows import Row
+from gpugauge.cli.terminal.table import visible
+from gpugauge.cli.top.look import Look
+from gpugauge.cli.top.page import gpus_of
+from gpugauge.cli.top.rows import Row
 
 VERSION = 1
 

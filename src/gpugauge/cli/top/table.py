@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpugauge.cli import top_cells as cells
-from gpugauge.cli.colour import Colour
-from gpugauge.cli.table import Column, table
-from gpugauge.cli.top_gpus import GpuRow
-from gpugauge.cli.top_rows import Row
+from gpugauge.cli.terminal.colour import Colour
+from gpugauge.cli.terminal.table import Column, table
+from gpugauge.cli.top import cells
+from gpugauge.cli.top.gpus import GpuRow
+from gpugauge.cli.top.rows import Row
 
 NARROW = 120
 """Below it namespace and pod stand in one column."""

@@ -1,0 +1,1 @@
+"""The terminal: its width, its colours, and tables that fit it."""
