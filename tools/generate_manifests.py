@@ -79,6 +79,8 @@ def property_of(setting: Setting) -> dict[str, Any]:
     if get_origin(kind) is Mapping:
         amounts = {"type": "number", "minimum": 0}
         return {"type": "object", "additionalProperties": amounts, **told}
+    if setting.pattern:
+        return {"type": "string", "pattern": f"^(?:{setting.pattern})$", **told}
     return {"type": "string", **told}
 
 

@@ -17,9 +17,13 @@ write whole numbers as 1.0, which the agent refuses.
   "off_switch" (dict
     "node_annotation" $values.offSwitch.nodeAnnotation
     "config_map" (ternary (printf "%s/%s" (include "gpugauge.namespace" $root) (include "gpugauge.switchName" $root)) "" $values.offSwitch.configMap))
-  "pod_events" (dict "enabled" $values.podEvents.enabled "severity" $values.podEvents.severity)
-  "load_score" (dict "enabled" $values.loadScore.enabled)
 -}}
+{{- if $values.podEvents.enabled -}}
+{{- $_ := set $own "pod_events" (dict "enabled" true "severity" $values.podEvents.severity) -}}
+{{- end -}}
+{{- if $values.loadScore.enabled -}}
+{{- $_ := set $own "load_score" (dict "enabled" true) -}}
+{{- end -}}
 {{- $all := mergeOverwrite $settings $own -}}
 {{- range $name, $value := $all -}}
 {{- if not (kindIs "map" $value) }}
