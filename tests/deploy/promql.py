@@ -30,6 +30,8 @@ ANY: Dimension = (("any", 1),)
 KSM = frozenset({"namespace", "pod", "container", "uid"}) | SCRAPED
 DCGM = frozenset({"gpu", "UUID", "device", "modelName", "Hostname", "hostname"}) | SCRAPED
 FOREIGN: dict[str, tuple[frozenset[str], Dimension]] = {
+    "up": (SCRAPED, NUMBER),
+    "kube_node_status_capacity": (SCRAPED | {"node", "resource", "unit"}, NUMBER),
     "kube_pod_container_state_started": (KSM, (("s", 1),)),
     "kube_pod_container_info": (KSM | {"image", "image_id", "container_id"}, NUMBER),
     "DCGM_FI_DEV_GPU_UTIL": (DCGM, (("%", 1),)),
@@ -37,7 +39,9 @@ FOREIGN: dict[str, tuple[frozenset[str], Dimension]] = {
     "DCGM_FI_DEV_GPU_TEMP": (DCGM, (("C", 1),)),
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": (DCGM, NUMBER),
 }
-"""Metrics of kube-state-metrics and dcgm-exporter, with the labels they have by default."""
+"""Metrics of Prometheus, kube-state-metrics and dcgm-exporter, with their labels by default."""
+RENAMED = frozenset({"exported_namespace", "exported_pod", "exported_container"})
+"""What Prometheus makes of labels where it does not honour them: one alert looks for it."""
 
 OWN = {PREFIX + metric.name: metric for metric in METRICS}
 RATES = {"rate", "increase", "irate", "resets"}
@@ -167,7 +171,7 @@ def _selector(tree: grammar.VectorSelector, inside: str) -> Type:
     else:
         raise Wrong(f"no metric {name!r}")
     for matcher in tree.matchers.matchers:
-        if matcher.name not in found.labels:
+        if matcher.name not in found.labels | (RENAMED if base in OWN else set()):
             raise Wrong(f"{name} has no label {matcher.name}")
     return found
 
@@ -202,6 +206,8 @@ def _call(tree: grammar.Call) -> Type:
             raise Wrong(f"{name} from {sorted(missing)}, which is not there")
         return Type(of.labels | {made}, of.dimension)
     of = _type(tree.args[-1], name)
+    if name == "absent":
+        return Type(frozenset(), NUMBER)
     if name in {"rate", "irate"}:
         return Type(of.labels, combined(of.dimension, (("s", 1),), -1))
     if name in {"changes", "resets", "count_over_time"}:
