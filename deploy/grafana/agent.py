@@ -115,11 +115,13 @@ def _agents() -> Panel:
         return f"{info} * on (instance) group_left () {query}"
 
     attached = total(CHOSEN.of("agent_probes", 'state="attached"'), ("instance",))
-    hidden = total(CHOSEN.of("agent_unprobed_processes"), ("instance",))
+    alive = largest(CHOSEN.of("agent_up"), ("instance",))
+    counted = total(CHOSEN.of("agent_unprobed_processes"), ("instance",))
+    hidden = f"({zero_if(counted, alive)})"
     partial = largest(CHOSEN.of("agent_incomplete_processes"), ("instance",))
     libraries = largest(CHOSEN.of("agent_libraries"), ("instance",))
     return table(
-        "Agents",
+        "Agent by agent",
         "One line an agent. `attach_mode` is how probes are attached: session is the cheapest, "
         "perf has the core functions only.",
         keys,

@@ -216,7 +216,7 @@ def _gaps() -> Panel:
 
 def _idle() -> Panel:
     return lines(
-        "Idle GPUs",
+        "Idle GPUs over time",
         "Without any work for half an hour. Those that are held cannot be given to others; the "
         "rest is free.",
         [

@@ -29,7 +29,7 @@ def devices(chosen: Selection, *, height: int = 9) -> Panel:
         return of_each(chosen.of(name, *matchers))
 
     return table(
-        "GPUs",
+        "GPU by GPU",
         "One line a GPU or MIG instance. Pods and processes tell who shares it. Utilization is "
         "NVML's: something ran, not how much. Idle is 1 after half an hour without any work, 0 "
         "with work, and empty while that is not known. Price is that of the agent's price table.",

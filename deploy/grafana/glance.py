@@ -126,7 +126,7 @@ def open_findings(chosen: Selection, width: int = 12, height: int = 7) -> Panel:
     """Return the findings that are open now, the gravest first."""
     keys = ("severity", "rule", "namespace", "workload", "pod", "gpu_uuid")
     return table(
-        "Open findings",
+        "Findings that are open",
         "What the diagnosis has open now: rule, and whom it is about. docs/rules.md has a "
         "paragraph for each rule; `gpugauge diagnose` has the sentence, the evidence and the next "
         "step.",

@@ -149,7 +149,8 @@ def test_absence_is_not_zero(query):
     """A zero is put in only where somebody is there to say so."""
     assert "vector(" not in query.expr
     for zero in re.findall(r" or 0 \* (.*)", query.expr):
-        assert re.fullmatch(r"count\(gpugauge_(agent_up|launches_total)\{.*\}\)", zero)
+        somebody = r"(count|max by \(instance\)) ?\(gpugauge_(agent_up|launches_total)\{.*\}\)+"
+        assert re.fullmatch(somebody, zero)
 
 
 def test_every_panel_says_what_it_means_and_why_it_may_be_empty():
@@ -229,8 +230,10 @@ def test_panels_lie_in_the_grid_and_not_on_each_other(name):
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_ids_are_unique(name):
+def test_ids_and_titles_are_unique(name):
     board = BOARDS[name]
+    titles = [panel["title"] for panel in panels(board)]
+    assert sorted(titles) == sorted(set(titles))
     rows = [each for each in board["panels"] if each["type"] == "row"]
     ids = [each["id"] for each in [*rows, *panels(board)]]
     assert len(ids) == len(set(ids))

@@ -52,6 +52,9 @@ while not (orders / "end").exists():
 class Pod:
     """A pod of one container, with a copy of the driver's library of its own."""
 
+    program = WORKER
+    cpu_quota_cores: float | None = None
+
     def __init__(self, cluster: Cluster, name: str, launches: int, size: int) -> None:
         self.cluster, self.name, self.launches, self.size = cluster, name, launches, size
         self.library = cluster.folder / f"{name}-driver" / cluster.machine.library.name
@@ -76,7 +79,7 @@ class Pod:
         self.container = cluster.node.run(
             pod_uid(f"ml/{self.name}"),
             self.runs[-1],
-            [sys.executable, "-c", WORKER, *numbers],
+            [sys.executable, "-c", self.program, *numbers],
             environment=cluster.machine.environment
             | {
                 "GPUGAUGE_SIM_LIBRARY": str(self.library),
@@ -87,6 +90,7 @@ class Pod:
             mounts=[REPOSITORY, self.library.parent, Path(sys.prefix), *PYTHON],
             writable=[cluster.machine.state.parent, cluster.orders],
             own_pids=False,
+            cpu_quota_cores=self.cpu_quota_cores,
         )
 
     def show(self, annotations: dict[str, str] | None = None) -> None:
@@ -134,15 +138,16 @@ class Cluster:
         self.kubeconfig = server.kubeconfig(folder)
         self.a = Pod(self, "a", launches=23, size=1 << 20)
         self.b = Pod(self, "b", launches=31, size=3 << 20)
+        self.pods = [self.a, self.b]
         self.agent: AgentProcess | None = None
 
     @property
     def gpu_uuid(self) -> str:
         return self.machine.oracle.devices()[0].uuid
 
-    def start_agent(self) -> AgentProcess:
-        """Start the agent, or another one."""
-        libraries = f"{self.a.library},{self.b.library}"
+    def start_agent(self, *more: str) -> AgentProcess:
+        """Start the agent, or another one, with more flags."""
+        libraries = ",".join(str(one.library) for one in self.pods)
         flags = {
             "kubernetes-mode": "on",
             "kubernetes-kubeconfig": self.kubeconfig,
@@ -152,7 +157,7 @@ class Cluster:
             "tick-seconds": "0.2",
         }
         words = [f"--{name}={value}" for name, value in flags.items()]
-        self.agent = AgentProcess(self.folder, self.machine, *words)
+        self.agent = AgentProcess(self.folder, self.machine, *words, *more)
         self.agent.wait_ready()
         return self.agent
 

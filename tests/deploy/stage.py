@@ -1,0 +1,139 @@
+"""Something to see on every panel: three pods on one GPU, an agent, and what others export."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.k8s.fakes.api_server import FakeApiServer
+from tests.k8s.fakes.kubelet import FakeKubelet
+from tests.k8s.fakes.waiting import until
+from tests.k8s.whole import Cluster, Pod
+
+SETTINGS = (
+    "--tick-seconds=0.5",
+    "--series-launch-threads=true",
+    "--diagnosis-idle-holder-seconds=1",
+    "--price-per-gpu-hour=Simulated GPU=3.5",
+)
+
+BUSY = """
+import ctypes, sys, time
+from pathlib import Path
+from sim.workloads.driver import Driver, byref, c_uint64, c_void_p
+orders, launches, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+driver = Driver()
+function = driver.function("busy_300us")
+stream = driver.stream()
+graph, replayed = c_void_p(), c_void_p()
+driver.call("cuStreamBeginCapture_v2", stream, 0)
+for _ in range(3):
+    driver.launch(function, stream)
+driver.call("cuStreamEndCapture", stream, byref(graph))
+driver.call("cuGraphInstantiateWithFlags", byref(replayed), graph, c_uint64(0))
+source = (ctypes.c_char * size)()
+memory = driver.allocate(size)
+working = bool(launches)
+driver.launch(function, stream)
+driver.synchronize(stream)
+(orders / "working").touch()
+while not (orders / "end").exists():
+    time.sleep(0.02)
+    if not working:
+        continue
+    for _ in range(launches):
+        driver.launch(function, stream)
+    driver.call("cuGraphLaunch", replayed, stream)
+    driver.to_device(memory, source, size, stream)
+    driver.call("cuMemsetD8Async", memory, 0, ctypes.c_size_t(size), stream)
+    driver.to_host(source, memory, size, stream)
+    driver.attempt("cuStreamQuery", stream)
+    driver.synchronize(stream)
+    small = driver.allocate(4096)
+    driver.call("cuMemFree_v2", small)
+    driver.attempt("cuMemAlloc_v2", byref(c_uint64()), ctypes.c_size_t(1 << 50))
+"""
+
+
+class BusyPod(Pod):
+    """A pod that works until its end, in all ways that the panels show."""
+
+    program = BUSY
+
+    def wait_working(self) -> None:
+        """Wait until it has used its GPU."""
+        container = self.container
+        assert container is not None
+
+        def seen() -> bool:
+            assert "Error" not in container.output, container.output
+            return (self.orders / "working").exists()
+
+        until(seen, seconds=60)
+
+
+@contextmanager
+def stage(folder: Path, server: FakeApiServer, kubelet: FakeKubelet) -> Iterator[Cluster]:
+    """Yield a node on which two pods share a GPU, a third holds it, and an agent watches."""
+    cluster = Cluster(folder, server, kubelet)
+    cluster.pods.clear()
+    for name, launches in (("a", 11), ("b", 7), ("idle", 0)):
+        (folder / name).mkdir()
+        cluster.pods.append(BusyPod(cluster, f"{name}-0", launches=launches, size=1 << 20))
+    first, _, holder = cluster.pods
+    first.cpu_quota_cores = 0.5
+    try:
+        # One of the two that work was not given what it uses.
+        cluster.give(first, holder)
+        cluster.start_agent(*SETTINGS)
+        for one in cluster.pods:
+            one.start()
+            one.show()
+        for one in cluster.pods:
+            one.wait_working()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def others(gpu_uuid: str, pods: tuple[str, ...]) -> str:
+    """Return what dcgm-exporter and kube-state-metrics export of the same GPU and pods."""
+    gpu = f'gpu="0",UUID="{gpu_uuid}",device="nvidia0",modelName="x",Hostname="node-a"'
+    lines = [
+        f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 61",
+        f"DCGM_FI_DEV_POWER_USAGE{{{gpu}}} 307.5",
+        f"DCGM_FI_DEV_GPU_TEMP{{{gpu}}} 53",
+        f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} 0.43",
+    ]
+    for pod in pods:
+        keys = f'namespace="ml",pod="{pod}",container="main",uid="x"'
+        lines.append(f"kube_pod_container_state_started{{{keys}}} 1.7e9")
+        lines.append(f'kube_pod_container_info{{{keys},image="train:v2"}} 1')
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def exporter(text: str) -> Iterator[int]:
+    """Yield the port of a server whose every page is this text."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
