@@ -94,6 +94,8 @@ class Agent:
         self._made: dict[int, tuple[int, float]] = {}
         """Processes that made a context just now: (number, until when to ask), by pid."""
         self.history_bytes = 0
+        self.news = False
+        """A process began or ended since the last tick."""
 
     def start(self, *, probes_on: bool = True) -> None:
         """Attach to what is there unless probes are off, and begin to watch for more."""
@@ -104,6 +106,7 @@ class Agent:
         """Read everything once and return the snapshot."""
         began_ns = time.monotonic_ns()
         self.take_events()
+        self.news = False
         raw = self._reader.read()
         self._ask_nvml()
         self._look_for_gone()
@@ -118,6 +121,9 @@ class Agent:
     def take_events(self) -> None:
         """Take what Linux told of ended processes: their libraries may be released."""
         happened = self._events.read()
+        self.news |= bool(
+            happened.first_calls or happened.ended or happened.executed or happened.contexts
+        )
         for pid in happened.ended:
             self.libraries.exited(pid)
         for pid in happened.executed:
@@ -148,6 +154,10 @@ class Agent:
     def wait(self, timeout_s: float) -> bool:
         """Wait until something rare happened in a traced process, at most so long."""
         return self._events.wait(timeout_s)
+
+    def wake(self) -> None:
+        """End the wait; for any thread."""
+        self._events.wake()
 
     def close(self) -> None:
         """Take everything off. Takes a tenth of a second."""

@@ -6,8 +6,10 @@ one loses time, not counts.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from gpugauge.ebpf.loader import Loaded
@@ -55,10 +57,20 @@ class Events:
 
     def __init__(self, loaded: Loaded) -> None:
         self._ring = Ring(loaded.maps["events"])
+        self._woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._ring.wait_for(self._woken)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for an event; return whether there is one."""
-        return self._ring.wait(timeout_s)
+        """Wait for an event; return whether there may be one."""
+        happened = self._ring.wait(timeout_s)
+        if happened:
+            with suppress(BlockingIOError):  # it was no call of `wake`
+                os.eventfd_read(self._woken)
+        return happened
+
+    def wake(self) -> None:
+        """End the wait; for any thread, until closed."""
+        os.eventfd_write(self._woken, 1)
 
     def read(self) -> Happened:
         """Read what is there."""
@@ -90,3 +102,4 @@ class Events:
     def close(self) -> None:
         """Stop reading."""
         self._ring.close()
+        os.close(self._woken)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from gpugauge.agent.agent import Agent
+from gpugauge.agent.pace import Pace
 from gpugauge.agent.switch import Switch
 from gpugauge.agent.watchdog import Watchdog
 from gpugauge.model.snapshot import Snapshot
@@ -33,7 +34,7 @@ class Stop:
 def run_ticks(
     agent: Agent,
     stop: threading.Event,
-    tick_seconds: float,
+    pace: Pace,
     publish: Callable[[Snapshot], bool],
     switch: Switch | None = None,
 ) -> None:
@@ -41,11 +42,13 @@ def run_ticks(
 
     A tick that stands still is told in the log, with what it stands in.
 
-    A tick that comes late is not made up for: the next one is at its even time.
+    A tick that comes late is not made up for: the next one is at its even time. One comes
+    early where a reader asks for it, and where a process began or ended: a pod that lives
+    for seconds is looked up while it is there.
     """
     watchdog = Watchdog()
     try:
-        _ticks(agent, stop, tick_seconds, publish, switch=switch, watchdog=watchdog)
+        _ticks(agent, stop, pace, publish, switch=switch, watchdog=watchdog)
     finally:
         watchdog.close()
 
@@ -53,7 +56,7 @@ def run_ticks(
 def _ticks(
     agent: Agent,
     stop: threading.Event,
-    tick_seconds: float,
+    pace: Pace,
     publish: Callable[[Snapshot], bool],
     *,
     switch: Switch | None,
@@ -62,18 +65,22 @@ def _ticks(
     due = time.monotonic()
     while not stop.is_set():
         watchdog.fed()
+        began = time.monotonic()
         try:
-            if not publish(agent.tick()):
-                return
+            with pace.ticking():
+                if not publish(agent.tick()):
+                    return
         except Exception:  # one bad tick must not end the agent: /healthz tells of many
             LOG.exception("a tick failed; the next one is tried")
-        due += tick_seconds
+        due = min(due, began) + pace.seconds
         now = time.monotonic()
         if due <= now:
-            due = now + tick_seconds
-        while not stop.is_set() and (left := due - time.monotonic()) > 0:
+            due = now + pace.seconds
+        while not stop.is_set() and not pace.asked and (left := due - time.monotonic()) > 0:
             # An event only shortens the wait for what must not wait: releasing a library.
             if agent.wait(min(left, 0.1)) or agent.asks_soon:
                 agent.take_events()
+            if agent.news:
+                due = min(due, began + pace.tick_seconds)
             if switch is not None:
                 switch.apply()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gpugauge.agent.agent import Agent
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
+from gpugauge.agent.pace import Pace
 from gpugauge.codec.recording import RecordingWriter
 from gpugauge.errors import EXIT_OK
 from gpugauge.model.snapshot import Snapshot
@@ -35,7 +37,7 @@ def record(settings: Settings, path: Path, *, limit_bytes: int, for_seconds: flo
             def publish(snapshot: Snapshot) -> bool:
                 return writer.write(snapshot) and (ends is None or time.monotonic() < ends)
 
-            run_ticks(agent, stop.event, settings.tick_seconds, publish)
+            run_ticks(agent, stop.event, Pace(settings.tick_seconds, cpu_ratio=math.inf), publish)
         finally:
             agent.close()
         LOG.info("%s: %d snapshots, %d bytes", path, writer.snapshots, writer.size_bytes)

@@ -13,12 +13,13 @@ from gpugauge.agent.explain_page import ExplainPage
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
+from gpugauge.agent.pace import Pace
 from gpugauge.agent.switch import Place, Switch
 from gpugauge.agent.watcher import Watcher
 from gpugauge.ebpf.allocator import keep_small
 from gpugauge.errors import EXIT_OK
 from gpugauge.explain import PATH as EXPLAIN_PATH
-from gpugauge.export.exposition import Exposition
+from gpugauge.export.exposition import Exposition, nothing
 from gpugauge.export.http import Page, Server
 from gpugauge.export.pages import standard_pages
 from gpugauge.model.snapshot import Snapshot
@@ -76,8 +77,11 @@ def run(settings: Settings) -> int:
                 exposition.publish(*watcher.observe(snapshot))
                 return True
 
-            run_ticks(agent, stop.event, settings.tick_seconds, publish, switch)
+            pace = Pace(settings.tick_seconds, agent.wake)
+            exposition.renew = pace.renew
+            run_ticks(agent, stop.event, pace, publish, switch)
         finally:
+            exposition.renew = nothing
             server.close()
             switch.close()
             agent.close()

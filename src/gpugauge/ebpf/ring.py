@@ -47,6 +47,10 @@ class Ring:
         """Return a descriptor that is readable when there is something to read."""
         return self._poll.fileno()
 
+    def wait_for(self, descriptor: int) -> None:
+        """Let what is readable there end a wait, too."""
+        self._poll.register(descriptor, select.EPOLLIN)
+
     def wait(self, timeout_s: float) -> bool:
         """Wait for records; return whether there are some."""
         return bool(self._poll.poll(timeout_s, 1))

@@ -58,6 +58,8 @@ class Exposition:
         self._writer = FamilyWriter(self._rising)
         self._newest: _Published | None = None
         self._started_seconds = now_seconds()
+        self.renew: Callable[[], None] = nothing
+        """Called before what is answered should be fresh; may take a moment."""
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -97,6 +99,7 @@ class Exposition:
 
     def text(self, compressed: bool = False) -> bytes:
         """Return the exposition; empty before the first tick."""
+        self.renew()
         with self._lock:
             newest = self._newest
             if newest is None:
@@ -125,6 +128,10 @@ class Exposition:
                 if text:
                     yield text.encode()
         self._rising.end()
+
+
+def nothing() -> None:
+    """Do nothing: the newest snapshot is as fresh as it gets."""
 
 
 def _joined(parts: Iterator[bytes]) -> bytes:

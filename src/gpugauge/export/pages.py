@@ -43,6 +43,7 @@ def standard_pages(exposition: Exposition, settings: Settings) -> dict[str, Page
         return _ok(snapshot)
 
     def snapshot_json(request: Request) -> Answer:
+        exposition.renew()
         snapshot = exposition.snapshot
         if snapshot is None:
             return _unavailable("there is no snapshot yet")
@@ -51,6 +52,7 @@ def standard_pages(exposition: Exposition, settings: Settings) -> dict[str, Page
         return Answer(dump_snapshot(snapshot) + b"\n", "application/json")
 
     def findings_json(_: Request) -> Answer:
+        exposition.renew()
         body = dump_findings(exposition.findings, exposition.lacked)
         return Answer(body + b"\n", "application/json")
 
