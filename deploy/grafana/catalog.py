@@ -7,7 +7,7 @@ import json
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from deploy.grafana import agent, cluster, node, pod, workload
-from deploy.grafana.layout import Page
+from deploy.grafana.parts.layout import Page
 
 PAGES = {
     "cluster": cluster.page,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from deploy.grafana import glance, variables
-from deploy.grafana.devices import devices
-from deploy.grafana.layout import Page, Row
-from deploy.grafana.names import Board, Unit, field, label, way
-from deploy.grafana.panels import Panel, Query, lines, number
-from deploy.grafana.queries import (
-    RATE,
-    Selection,
-    gpu_waits,
+from deploy.grafana.parts import variables
+from deploy.grafana.parts.layout import Page, Row
+from deploy.grafana.parts.names import SEVERITIES, Board, Unit, field, label, way
+from deploy.grafana.parts.panels import Panel, Query, lines, number
+from deploy.grafana.parts.queries import (
     host_waits,
     largest,
     submissions,
@@ -18,15 +14,13 @@ from deploy.grafana.queries import (
     with_node,
     zero_if,
 )
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts.tables import Column, table
+from deploy.grafana.rows import glance
+from deploy.grafana.rows.devices import devices
+from deploy.grafana.rows.fleet import CHOSEN, TO_WORKLOAD
+from deploy.grafana.rows.idle import idle
+from deploy.grafana.rows.waiting import waits, workloads
 
-CHOSEN = Selection(("cluster", "namespace", "workload", "gpu"))
-KEYS = ("namespace", "workload")
-NAMED = "{{namespace}}/{{workload}}"
-SHOWN = 10
-TO_WORKLOAD = way(Board.WORKLOAD, namespace=field("namespace"), workload=field("workload"))
-LINE_TO_WORKLOAD = way(Board.WORKLOAD, namespace=label("namespace"), workload=label("workload"))
-NO_RULES = "No device is known yet, or the recording rules are not loaded."
 NO_PRICE = "no price"
 
 
@@ -45,10 +39,12 @@ def page() -> Page:
         ],
         rows=[
             Row("Now", _numbers()),
-            Row("Who waits, who starves", [*_waits(), _workloads()]),
+            Row("Who waits, who starves", [*waits(), workloads()]),
             Row("Who shares", [devices(CHOSEN), _shared(), _gaps()]),
-            Row("Idle GPUs and their cost", [_idle(), _cost(), _holders()]),
-            Row("Findings", [glance.open_findings(CHOSEN), _rules()]),
+            Row("Idle GPUs and their cost", idle()),
+            Row(
+                "Alerts and findings", [_alerts(), _rules(), glance.open_findings(CHOSEN, width=24)]
+            ),
             Row("Namespaces", _namespaces()),
         ],
     )
@@ -56,7 +52,7 @@ def page() -> Page:
 
 def _numbers() -> list[Panel]:
     agents = f"count({CHOSEN.of('agent_up')})"
-    idle = total(CHOSEN.recorded("node:gpugauge_idle_devices:sum"))
+    unused = total(CHOSEN.recorded("node:gpugauge_idle_devices:sum"))
     cost = total(CHOSEN.recorded("node:gpugauge_idle_cost_per_hour:sum"), ("currency",))
     pods = CHOSEN.of("launches_total", 'scope="pod"')
     return [
@@ -70,7 +66,7 @@ def _numbers() -> list[Panel]:
         number(
             "Idle GPUs",
             "Without any work for half an hour, held by somebody or not.",
-            idle,
+            unused,
             Unit.COUNT,
             wrong="A GPU that works for a process that is not traced is idle by the probes; "
             "NVML's utilization is asked too, which MIG does not have.",
@@ -130,63 +126,6 @@ def _numbers() -> list[Panel]:
     ]
 
 
-def _waits() -> list[Panel]:
-    throttled = largest(f"rate({CHOSEN.of('cpu_throttled_seconds_total')}[{RATE}])", KEYS)
-    return [
-        lines(
-            "Who waits for the GPU",
-            f"Share of time under back pressure, the {SHOWN} highest. A saturated GPU that serves "
-            "one workload shows here too: that is good use, unless somebody else shares it.",
-            [Query(f"topk({SHOWN}, {host_waits(CHOSEN, KEYS)})", NAMED)],
-            Unit.SHARE,
-            width=8,
-            links={"Workload": LINE_TO_WORKLOAD},
-        ),
-        lines(
-            "Who starves the GPU",
-            f"Share of time in which the GPU waited for the program, the {SHOWN} highest. Paid "
-            "for, held, and without work.",
-            [Query(f"topk({SHOWN}, {gpu_waits(CHOSEN, KEYS)})", NAMED)],
-            Unit.SHARE,
-            width=8,
-            links={"Workload": LINE_TO_WORKLOAD},
-        ),
-        lines(
-            "Who is throttled",
-            f"Share of time for which a CPU limit stopped the container, the {SHOWN} highest. A "
-            "usual reason to starve a GPU.",
-            [Query(f"topk({SHOWN}, {throttled})", NAMED)],
-            Unit.SHARE,
-            width=8,
-            empty="No workload on a GPU has a CPU limit.",
-            links={"Workload": LINE_TO_WORKLOAD},
-        ),
-    ]
-
-
-def _workloads() -> Panel:
-    held = total(CHOSEN.of("memory_held_bytes"), KEYS)
-    findings = total(CHOSEN.of("finding"), KEYS)
-    return table(
-        "Workloads",
-        "One line a workload, of now. Click one for its dashboard. A workload with launches and "
-        "neither kind of waiting is in balance.",
-        KEYS,
-        [
-            Column("launches", CHOSEN.rate("launches_total", by=KEYS), Unit.PER_SECOND),
-            Column("graph launches", CHOSEN.rate("graph_launches_total", by=KEYS), Unit.PER_SECOND),
-            Column("host waits", host_waits(CHOSEN, KEYS), Unit.SHARE),
-            Column("GPU waits", gpu_waits(CHOSEN, KEYS), Unit.SHARE),
-            Column("copied", CHOSEN.rate("copy_bytes_total", by=KEYS), Unit.BYTES_PER_SECOND),
-            Column("memory held", held, Unit.BYTES),
-            Column("findings", findings),
-        ],
-        height=10,
-        links={"workload": {"Workload": TO_WORKLOAD}},
-        sort="launches",
-    )
-
-
 def _shared() -> Panel:
     pods = with_node(f"({CHOSEN.of('device_pods')} > 1)", CHOSEN.of("agent_info"))
     return lines(
@@ -214,65 +153,25 @@ def _gaps() -> Panel:
     )
 
 
-def _idle() -> Panel:
-    return lines(
-        "Idle GPUs over time",
-        "Without any work for half an hour. Those that are held cannot be given to others; the "
-        "rest is free.",
-        [
-            Query(total(CHOSEN.recorded("node:gpugauge_idle_devices:sum")), "idle"),
-            Query(
-                total(CHOSEN.recorded("namespace_workload:gpugauge_idle_devices:sum")),
-                "idle and held",
-            ),
-        ],
-        Unit.COUNT,
-        width=8,
-        wrong="Known half an hour after the agent came. By the namespaces and workloads that are "
-        "chosen only for those that are held.",
-        empty=NO_RULES,
-        colors={"idle": "blue", "idle and held": "orange"},
-    )
-
-
-def _cost() -> Panel:
-    held = CHOSEN.recorded("namespace_workload:gpugauge_idle_cost_per_hour:sum")
-    whole = CHOSEN.recorded("node:gpugauge_idle_cost_per_hour:sum")
-    return lines(
-        "Cost per hour of idle GPUs",
-        "What idle GPUs cost: all of them, and by the namespace that holds them. A GPU that "
-        "several hold is divided by them.",
-        [
-            Query(total(whole, ("currency",)), "all, {{currency}}"),
-            Query(total(held, ("namespace", "currency")), "{{namespace}}, {{currency}}"),
-        ],
-        Unit.MONEY,
-        width=8,
-        wrong="GPUs without a price in the agents' price table cost nothing here; prices are not "
-        "converted between currencies.",
-        empty="No price is known: set price.per_gpu_hour in the agent's settings.",
-    )
-
-
-def _holders() -> Panel:
-    idle = total(CHOSEN.recorded("namespace_workload:gpugauge_idle_devices:sum"), KEYS)
-    cost = total(CHOSEN.recorded("namespace_workload:gpugauge_idle_cost_per_hour:sum"), KEYS)
-    held = total(CHOSEN.of("memory_held_bytes"), KEYS)
+def _alerts() -> Panel:
+    keys = ("alertname", "severity", "node", "namespace", "workload", "pod")
+    firing = 'ALERTS{alertname=~"Gpugauge.+", alertstate="firing", cluster=~"$cluster"}'
     return table(
-        "Who holds GPUs",
-        "Workloads with a context, memory or a given device: how much of it is idle, and what "
-        "that costs an hour.",
-        KEYS,
-        [
-            Column("idle GPUs", idle),
-            Column("cost per hour", cost, Unit.MONEY),
-            Column("memory held", held, Unit.BYTES),
-        ],
-        width=8,
-        wrong="A stand-by replica is meant to be idle.",
-        empty=NO_RULES,
-        links={"workload": {"Workload": TO_WORKLOAD}},
-        sort="idle GPUs",
+        "Alerts that fire",
+        "Alerts of gpugauge, by whom they are about. docs/alerts.md has a paragraph for each.",
+        keys,
+        [Column("firing", largest(firing, keys), shown=False)],
+        width=12,
+        height=7,
+        wrong="Only while the alerting rules are loaded into this Prometheus. Alerts that "
+        "Alertmanager silences fire here too.",
+        empty="No alert fires, or the alerting rules are not loaded.",
+        links={
+            "node": {"Node": way(Board.NODE, node=field("node"))},
+            "workload": {"Workload": TO_WORKLOAD},
+            "pod": {"Pod": way(Board.POD, namespace=field("namespace"), pod=field("pod"))},
+        },
+        colors={"severity": SEVERITIES},
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from deploy.grafana import dcgm, variables
-from deploy.grafana.devices import devices
-from deploy.grafana.layout import Page, Row
-from deploy.grafana.names import CAUSES, DIRECTIONS, STATES, Board, Unit, field, label, way
-from deploy.grafana.panels import Panel, Query, lines
-from deploy.grafana.queries import (
+from deploy.grafana.parts import variables
+from deploy.grafana.parts.layout import Page, Row
+from deploy.grafana.parts.names import CAUSES, DIRECTIONS, STATES, Board, Unit, field, label, way
+from deploy.grafana.parts.panels import Panel, Query, lines
+from deploy.grafana.parts.queries import (
     RATE,
     Selection,
     gpu_waits,
@@ -18,7 +17,9 @@ from deploy.grafana.queries import (
     total,
     with_gpu,
 )
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts.tables import Column, table
+from deploy.grafana.rows import dcgm
+from deploy.grafana.rows.devices import devices
 
 CHOSEN = Selection(("cluster", "instance", "gpu"))
 INFO = CHOSEN.of("device_info")

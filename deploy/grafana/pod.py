@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from deploy.grafana import details, events, glance, signals, variables
-from deploy.grafana.layout import Page, Row
-from deploy.grafana.names import Board, Unit, field, way
-from deploy.grafana.panels import Panel
-from deploy.grafana.queries import RATE, Selection, largest, submissions, total
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts import events, variables
+from deploy.grafana.parts.layout import Page, Row
+from deploy.grafana.parts.names import Board, Unit, field, way
+from deploy.grafana.parts.panels import Panel
+from deploy.grafana.parts.queries import RATE, Selection, largest, submissions, total
+from deploy.grafana.parts.tables import Column, table
+from deploy.grafana.rows import details, glance, signals
 
 CHOSEN = Selection(("cluster", "namespace", "pod", "gpu"))
 OF = signals.Subject(CHOSEN, ("namespace", "pod"))
@@ -24,7 +25,7 @@ def page() -> Page:
             variables.cluster(),
             variables.namespace(),
             variables.pod(),
-            variables.gpus("cluster"),
+            variables.gpus("cluster", "namespace", "pod"),
             variables.compare(),
         ],
         annotations=events.events(CHOSEN),

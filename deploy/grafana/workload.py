@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from deploy.grafana import details, events, glance, signals, variables
-from deploy.grafana.layout import Page, Row
-from deploy.grafana.names import Board, Unit, field, way
-from deploy.grafana.panels import Panel
-from deploy.grafana.queries import (
+from deploy.grafana.parts import events, variables
+from deploy.grafana.parts.layout import Page, Row
+from deploy.grafana.parts.names import Board, Unit, field, way
+from deploy.grafana.parts.panels import Panel
+from deploy.grafana.parts.queries import (
     Selection,
     gpu_waits,
     host_waits,
     submissions,
     total,
 )
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts.tables import Column, table
+from deploy.grafana.rows import details, glance, signals
 
 CHOSEN = Selection(("cluster", "namespace", "workload", "pod", "gpu"))
 OF = signals.Subject(CHOSEN, ("namespace", "workload"))
@@ -31,7 +32,7 @@ def page() -> Page:
             variables.namespace(),
             variables.workload(),
             variables.pods_of_workload(),
-            variables.gpus("cluster"),
+            variables.gpus("cluster", "namespace", "workload"),
             variables.compare(),
         ],
         annotations=events.events(CHOSEN),

@@ -31,6 +31,10 @@ KSM = frozenset({"namespace", "pod", "container", "uid"}) | SCRAPED
 DCGM = frozenset({"gpu", "UUID", "device", "modelName", "Hostname", "hostname"}) | SCRAPED
 FOREIGN: dict[str, tuple[frozenset[str], Dimension]] = {
     "up": (SCRAPED, NUMBER),
+    "ALERTS": (
+        SCRAPED | {"alertname", "alertstate", "severity", "node", "namespace", "workload", "pod"},
+        NUMBER,
+    ),
     "kube_node_status_capacity": (SCRAPED | {"node", "resource", "unit"}, NUMBER),
     "kube_pod_container_state_started": (KSM, (("s", 1),)),
     "kube_pod_container_info": (KSM | {"image", "image_id", "container_id"}, NUMBER),

@@ -17,6 +17,8 @@ SETTINGS = (
     "--tick-seconds=0.5",
     "--series-launch-threads=true",
     "--diagnosis-idle-holder-seconds=1",
+    "--load-score-enabled=true",
+    "--pod-events-enabled=true",
     "--price-per-gpu-hour=Simulated GPU=3.5",
 )
 
@@ -99,14 +101,22 @@ def stage(folder: Path, server: FakeApiServer, kubelet: FakeKubelet) -> Iterator
         cluster.close()
 
 
-def others(gpu_uuid: str, pods: tuple[str, ...]) -> str:
-    """Return what dcgm-exporter and kube-state-metrics export of the same GPU and pods."""
+def others(cluster: Cluster) -> str:
+    """Return series that no run of a few seconds has, for the same GPU, pods and agent.
+
+    Those of dcgm-exporter and kube-state-metrics, which do not run here, and the load score, which
+    an agent knows after a minute.
+    """
+    assert cluster.agent is not None
+    gpu_uuid, pods = cluster.gpu_uuid, [one.name for one in cluster.pods]
+    agent = f'instance="127.0.0.1:{cluster.agent.port}"'
     gpu = f'gpu="0",UUID="{gpu_uuid}",device="nvidia0",modelName="x",Hostname="node-a"'
     lines = [
         f"DCGM_FI_DEV_GPU_UTIL{{{gpu}}} 61",
         f"DCGM_FI_DEV_POWER_USAGE{{{gpu}}} 307.5",
         f"DCGM_FI_DEV_GPU_TEMP{{{gpu}}} 53",
         f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu}}} 0.43",
+        f"gpugauge_agent_load_score{{{agent}}} 140",
     ]
     for pod in pods:
         keys = f'namespace="ml",pod="{pod}",container="main",uid="x"'

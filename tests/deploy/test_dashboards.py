@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from deploy.grafana.catalog import texts as generated
-from deploy.grafana.names import Board, Unit
+from deploy.grafana.parts.names import Board, Unit
 from tests.deploy.boards import (
     FOLDER,
     annotations,
@@ -84,6 +84,12 @@ def test_what_is_written_is_what_is_generated():
 
 def test_generating_twice_gives_the_same():
     assert generated() == generated()
+
+
+def test_every_metric_is_on_a_dashboard():
+    asked = set(re.findall(r"gpugauge_\w+", " ".join(q.expr for q in QUERIES + ANNOTATIONS)))
+    whole = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
+    assert set(OWN) <= asked | whole
 
 
 def test_every_dashboard_has_its_uid():

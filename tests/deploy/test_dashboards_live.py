@@ -49,7 +49,7 @@ def live(tmp_path_factory) -> Iterator[Live]:
         FakeApiServer() as api,
         FakeKubelet(folder / "kubelet") as kubelet,
         stage(folder, api, kubelet) as cluster,
-        exporter(others(cluster.gpu_uuid, tuple(one.name for one in cluster.pods))) as port,
+        exporter(others(cluster)) as port,
         prometheus(
             folder / "prometheus", {"gpugauge": cluster.agent.port, "others": port}
         ) as server,

@@ -9,9 +9,9 @@ from typing import Any
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from deploy.grafana.events import Annotation, built
-from deploy.grafana.names import TAG, TITLES, Board
-from deploy.grafana.panels import Panel
+from deploy.grafana.parts.events import Annotation, built
+from deploy.grafana.parts.names import TAG, TITLES, Board
+from deploy.grafana.parts.panels import Panel
 
 COLUMNS = 24
 

@@ -9,8 +9,8 @@ from grafana_foundation_sdk.builders import common as build_common
 from grafana_foundation_sdk.builders import table as build_table
 from grafana_foundation_sdk.models import dashboard
 
-from deploy.grafana.names import Unit
-from deploy.grafana.panels import SOURCE, Panel, about, instant
+from deploy.grafana.parts.names import Unit
+from deploy.grafana.parts.panels import SOURCE, Panel, about, instant
 
 
 @dataclass(frozen=True)

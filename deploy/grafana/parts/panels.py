@@ -15,12 +15,12 @@ from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
-from deploy.grafana.names import Unit
-from deploy.grafana.queries import metric
+from deploy.grafana.parts.names import Unit
+from deploy.grafana.parts.queries import metric
 from gpugauge.export.metric import PREFIX
-from gpugauge.export.metrics.caveats import NEVER
 
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
+METRIC_NAME = re.compile(rf"[\w:]*\b{PREFIX}[\w:]+|\bDCGM_\w+|\bALERTS\b")
 LEGEND_WIDTH = 300
 AXIS_WIDTH = 90
 """Fixed, so that panels under each other have one time axis."""
@@ -51,12 +51,10 @@ def about(text: str, queries: Sequence[str], wrong: str = "") -> str:
         queries: Its queries; the metrics in them are named.
         wrong: When it misleads; "" takes what the metric table says of the first metric.
     """
-    named = dict.fromkeys(re.findall(rf"\b{PREFIX}\w+", " ".join(queries)))
-    if not wrong:
-        said = [metric(each.removeprefix(PREFIX)).wrong_when for each in named]
-        wrong = next((each for each in said if each != NEVER), NEVER)
+    named = [*dict.fromkeys(re.findall(METRIC_NAME, " ".join(queries)))]
+    wrong = wrong or metric(named[0].removeprefix(PREFIX)).wrong_when
     metrics = ", ".join(f"`{each}`" for each in named)
-    return f"{text}\n\nWhen it misleads: {wrong}" + (f"\n\nMetrics: {metrics}." if metrics else "")
+    return f"{text}\n\nWhen it misleads: {wrong}\n\nMetrics: {metrics}."
 
 
 def lines(
@@ -195,7 +193,13 @@ def timeline(
         .show_value(common.VisibilityMode.AUTO)
         .mappings([dashboard.ValueMap(options=results)])
         .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.THRESHOLDS))
-        .legend(build_common.VizLegendOptions().show_legend(False))
+        .legend(
+            build_common.VizLegendOptions()
+            .show_legend(True)
+            .display_mode(common.LegendDisplayMode.LIST)
+            .placement(common.LegendPlacement.RIGHT)
+            .width(LEGEND_WIDTH)
+        )
     )
     target = prometheus.Dataquery().ref_id("A").expr(query.expr).legend_format(query.legend)
     return Panel(panel.with_target(target.range().datasource(SOURCE)), width, height)

@@ -7,9 +7,9 @@ from typing import Any
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from deploy.grafana.names import DCGM_DASHBOARD
-from deploy.grafana.panels import SOURCE
-from deploy.grafana.queries import Selection, largest
+from deploy.grafana.parts.names import DCGM_DASHBOARD
+from deploy.grafana.parts.panels import SOURCE
+from deploy.grafana.parts.queries import Selection, largest
 
 EVERY = ".*"
 """What `All` stands for: also series without the label, such as processes of the host."""
@@ -87,11 +87,13 @@ def gpus(*variables: str) -> Any:
     """Return the choice of GPUs, shown by node, index and model.
 
     Args:
-        variables: Those that it depends on.
+        variables: Those that it depends on. With a namespace only the GPUs that are used there.
     """
     chosen = Selection(variables)
     agents = largest(chosen.of("agent_info"), ("instance", "node"))
     named = f"{chosen.of('device_info')} * on (instance) group_left (node) {agents}"
+    if "namespace" in variables:
+        named += f" and on (gpu_uuid) {chosen.of('launches_total')}"
     shown = f'label_join({named}, "name", " ", "node", "gpu", "model")'
     made = _query("gpu", "GPU", f"query_result({shown})")
     return _several(made.regex('/gpu_uuid="(?<value>[^"]+)".*,name="(?<text>[^"]+)"/'), EVERY)

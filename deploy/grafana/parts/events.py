@@ -8,8 +8,8 @@ from typing import Any
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 
-from deploy.grafana.panels import SOURCE
-from deploy.grafana.queries import RATE, Selection, largest
+from deploy.grafana.parts.panels import SOURCE
+from deploy.grafana.parts.queries import RATE, Selection, largest
 
 
 class PrometheusAnnotation(dashboard.AnnotationQuery):

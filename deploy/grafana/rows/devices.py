@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from deploy.grafana.names import Board, Unit, field, way
-from deploy.grafana.panels import Panel
-from deploy.grafana.queries import Selection, largest, with_node
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts.names import Board, Unit, field, way
+from deploy.grafana.parts.panels import Panel
+from deploy.grafana.parts.queries import Selection, largest, with_node
+from deploy.grafana.parts.tables import Column, table
 
 KEYS = ("node", "gpu", "model", "gpu_uuid")
 IDLE = "node_gpu_uuid:gpugauge_device_idle:bool30m"

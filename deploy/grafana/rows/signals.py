@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.grafana.names import CAUSES, DIRECTIONS, HOST, STATES, Board, Unit, label, way
-from deploy.grafana.panels import Panel, Query, lines, timeline
-from deploy.grafana.queries import (
+from deploy.grafana.parts.names import CAUSES, DIRECTIONS, HOST, STATES, Board, Unit, label, way
+from deploy.grafana.parts.panels import Panel, Query, lines, timeline
+from deploy.grafana.parts.queries import (
     RATE,
     Selection,
     largest,
@@ -16,7 +16,7 @@ from deploy.grafana.queries import (
     total,
 )
 
-HEIGHT = 6
+HEIGHT = 5
 NOBODY = "No process of it has called the GPU in this time, or the agent did not run."
 
 
@@ -188,12 +188,12 @@ def neighbours(of: Subject, width: int = 24) -> Panel:
     """Return the demand of others on its GPUs."""
     launched = f"rate({of.around.of('launches_total')}[{RATE}])"
     replayed = f"rate({of.around.of('graph_launches_total')}[{RATE}])"
-    by = ("namespace", "workload", "pod")
+    by = ("scope", "namespace", "pod")
     return lines(
         "Demand of others on its GPUs",
         "Launch calls that others make on the same GPUs. When it begins as this workload's waits "
         "grow, the neighbour is the cause. Click a line to go to that pod.",
-        [Query(of.others(f"({launched} + {replayed})", by), "{{namespace}}/{{pod}}")],
+        [Query(of.others(f"({launched} + {replayed})", by), "{{scope}} {{namespace}}/{{pod}}")],
         Unit.PER_SECOND,
         width=width,
         height=HEIGHT,

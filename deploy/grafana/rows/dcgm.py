@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from deploy.grafana.names import Unit, field
-from deploy.grafana.panels import Panel, Query, lines
-from deploy.grafana.queries import Selection
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts.names import Unit, field
+from deploy.grafana.parts.panels import Panel, Query, lines
+from deploy.grafana.parts.queries import Selection
+from deploy.grafana.parts.tables import Column, table
 
 ABSENT = "No dcgm-exporter is scraped by this Prometheus, or it knows none of these UUIDs."
 WRONG = (

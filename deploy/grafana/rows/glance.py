@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from deploy.grafana.names import SEVERITIES, Board, Unit, field, way
-from deploy.grafana.panels import Panel, number, prose
-from deploy.grafana.queries import (
+from deploy.grafana.parts.names import SEVERITIES, Board, Unit, field, way
+from deploy.grafana.parts.panels import Panel, number, prose
+from deploy.grafana.parts.queries import (
     RATE,
     Selection,
     gpu_waits,
@@ -12,8 +12,8 @@ from deploy.grafana.queries import (
     largest,
     submissions,
 )
-from deploy.grafana.signals import Subject
-from deploy.grafana.tables import Column, table
+from deploy.grafana.parts.tables import Column, table
+from deploy.grafana.rows.signals import Subject
 
 BEFORE = "$compare"
 UNKNOWN_THEN = "unknown then"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from deploy.grafana.layout import Row
-from deploy.grafana.names import CAUSES, DIRECTIONS, Unit
-from deploy.grafana.panels import Query, lines
-from deploy.grafana.queries import RATE, Selection, largest, ratio, total
-from deploy.grafana.signals import NOBODY
+from deploy.grafana.parts.layout import Row
+from deploy.grafana.parts.names import CAUSES, DIRECTIONS, Unit
+from deploy.grafana.parts.panels import Query, lines
+from deploy.grafana.parts.queries import RATE, Selection, largest, ratio, submissions, total
+from deploy.grafana.rows.signals import NOBODY
 
 NEVER_WAITED = "No call of it has waited in this time."
 FAMILIES = {
@@ -73,6 +73,22 @@ def waits(chosen: Selection) -> Row:
                 Unit.PER_SECOND,
                 empty=NOBODY,
                 colors={"ready true": "green", "ready false": "orange"},
+            ),
+            lines(
+                "GPUs known to wait for it",
+                "How many GPUs wait for it on average, by GPU: it had given them nothing to do. At "
+                "1 the GPU is known to wait for it all the time.",
+                [Query(chosen.rate("known_idle_seconds_total", by=("gpu_uuid",)), "{{gpu_uuid}}")],
+                Unit.COUNT,
+                empty="Not known: not all that it submits is seen, or nothing waited.",
+                axis="GPUs waiting",
+            ),
+            lines(
+                "Launches per wait",
+                "Launch calls for each synchronization: few mean that the host stops often.",
+                [Query(ratio(submissions(chosen), chosen.rate("sync_calls_total")), "launches")],
+                Unit.COUNT,
+                empty="It has waited for nothing in this time.",
             ),
         ],
         open=False,

@@ -1,0 +1,1 @@
+"""What every dashboard is made of: names, queries, panels, tables, variables, places."""

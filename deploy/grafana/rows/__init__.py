@@ -1,0 +1,1 @@
+"""Rows and panels of the dashboards, one subject a file."""
