@@ -12,7 +12,7 @@ from gpugauge.remote.rights import MissingRight
 
 SECONDS = 15.0
 END_SECONDS = 5.0
-TELL_SECONDS = 0.5
+TELL_SECONDS = 0.2
 """The connection ends before kubectl has said why."""
 KEPT_BYTES = 4_096
 _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:([0-9]{1,5}) ")

@@ -125,9 +125,9 @@ def failure(text: str) -> GpugaugeError:
     """Return what kubectl's complaint means: its last line that is one, cleaned."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if line.lower().startswith(("error", "unable"))] or lines
-    said = "".join(c for c in (told or ["nothing, and failed"])[-1][:LINE_LIMIT] if c.isprintable())
-    said = _PREFIX.sub("", said).rstrip(".?")
-    low = said.lower()
+    line = (told or ["nothing, and failed"])[-1][:LINE_LIMIT]
+    low = line.lower()
+    said = "".join(c for c in _PREFIX.sub("", line) if c.isprintable()).rstrip(".?")
     if "forbidden" in low:
         return missing(said)
     if "unauthorized" in low or "must be logged in" in low:

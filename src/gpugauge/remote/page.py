@@ -60,8 +60,8 @@ def ask(
     headers = {"Authorization": f"Bearer {token.decode('latin-1')}"} if token else {}
     try:
         connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        body = _read(connection, answer, limit_bytes, until)
+        with connection.getresponse() as answer:
+            body = _read(connection, answer, limit_bytes, until)
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "strerror", None) or _REASONS.get(type(error)) or str(error)
         raise UnavailableError(f"no agent answers at {where} ({reason[:120]})") from None

@@ -80,6 +80,7 @@ class FakeApiServer:
         self.paths = set(paths)
         self.tokens = {TOKEN}
         self.forbidden: set[str] = set()
+        self.forbidden_at_cluster_scope: set[str] = set()
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.changed = threading.Condition()
         self.running = False
@@ -244,7 +245,8 @@ class Handler(BaseHTTPRequestHandler):
         if parts.path in _DISCOVERY:
             return self._json(_DISCOVERY[parts.path])
         path, namespace, name = fake.route(parts.path)
-        if path in fake.forbidden or parts.path in fake.forbidden:
+        everywhere = () if namespace else fake.forbidden_at_cluster_scope
+        if {path, parts.path} & fake.forbidden or path in everywhere:
             verb = "get" if name else "list"
             where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
             return self._forbid(verb, path.rpartition("/")[2], name, where)

@@ -34,6 +34,8 @@ class Forwards:
     """Each connection that was made."""
     open_now: int = 0
     """Tunnels that are open."""
+    most_open: int = 0
+    """The most that were open at a time."""
     silent: set[str] = field(default_factory=set)
     """Pods whose tunnel is never accepted: a kubelet that does not answer."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -114,6 +116,7 @@ def serve(forwards: Forwards, namespace: str, pod: str, socket_: WebSocket) -> N
     ends: dict[int, socket.socket] = {}
     with forwards.lock:
         forwards.open_now += 1
+        forwards.most_open = max(forwards.most_open, forwards.open_now)
     try:
         for frame in session.frames():
             if frame.kind == SYN_STREAM:

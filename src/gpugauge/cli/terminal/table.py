@@ -15,6 +15,8 @@ from gpugauge.discovery.names import clean
 CELL_LIMIT = 128
 CUT = "…"
 GAP = " "
+_NO_PLACE = ("Mn", "Me", "Zs")
+"""Marks that stack upon what is before them, and spaces that are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,10 @@ def width(text: str) -> int:
 
 def visible(text: str, limit: int = CELL_LIMIT) -> str:
     """Return a foreign text in which every character takes a place of its own."""
-    cleaned = clean(text, limit)
-    return "".join("?" if unicodedata.category(c) in ("Mn", "Me") else c for c in cleaned)
+    return "".join(
+        "?" if each != " " and unicodedata.category(each) in _NO_PLACE else each
+        for each in clean(text, limit)
+    )
 
 
 def cut(text: str, room: int) -> str:

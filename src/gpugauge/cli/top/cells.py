@@ -14,10 +14,19 @@ MARKS = {Severity.CRITICAL: "!!", Severity.WARNING: "!", Severity.INFO: ""}
 
 
 def count(per_second: float | None, at_least: bool = False) -> str:
-    """Return a rate: `1,270`; `1,270+` for a lower bound."""
+    """Return a rate: `1,270`, `1.38M`; `1,270+` for a lower bound."""
     if per_second is None:
         return NOT_KNOWN
-    text = f"{per_second:,.0f}" if per_second >= 10 or not per_second else f"{per_second:.2g}"
+    if per_second >= 999_500:
+        text = f"{_digits(per_second / 1_000_000)}M"
+    elif per_second >= 99_999.5:
+        text = f"{per_second / 1_000:.0f}k"
+    elif per_second >= 9.95:
+        text = f"{per_second:,.0f}"
+    elif per_second >= 0.001 or not per_second:
+        text = f"{per_second:.2g}"
+    else:
+        text = "<0.001"
     return f"{text}+" if at_least else text
 
 
@@ -37,11 +46,13 @@ def size(amount_bytes: float | None) -> str:
 def sizes(held_bytes: float | None, requested_bytes: float | None) -> str:
     """Return two sizes in the unit of the larger: `9.4/8.1Gi`."""
     known = [one for one in (held_bytes, requested_bytes) if one is not None]
-    unit, name = _unit(max(known, default=0))
+    if not known:
+        return NOT_KNOWN
+    unit, name = _unit(max(known))
     texts = [
         NOT_KNOWN if one is None else _digits(one / unit) for one in (held_bytes, requested_bytes)
     ]
-    return "/".join(texts) + (name if known else "")
+    return "/".join(texts) + name
 
 
 def findings(row: Row) -> str:
@@ -75,6 +86,6 @@ def _unit(amount_bytes: float) -> tuple[int, str]:
 
 
 def _digits(number: float) -> str:
-    if not number:
-        return "0"
+    if number < 0.01:
+        return "<0.01" if number else "0"
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"

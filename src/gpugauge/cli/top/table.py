@@ -13,7 +13,7 @@ from gpugauge.cli.top.rows import Row
 NARROW = 120
 """Below it namespace and pod stand in one column."""
 _FIGURES = (
-    Column(head="GPU", right=True),
+    Column(head="GPU", right=True, least=4),
     Column(head="LAUNCH/S", right=True),
     Column(head="WAITS", right=True),
     Column(head="IDLE", right=True, rank=1),
@@ -52,7 +52,7 @@ def pod_table(
     columns = [
         *([Column(head="NAMESPACE", least=6)] if namespaces and not joined else []),
         *([Column(head="NODE", least=6, rank=7)] if nodes else []),
-        Column(head="NAMESPACE/POD" if joined else "POD", least=20 if joined else 12),
+        Column(head="NAMESPACE/POD" if joined else "POD", least=18 if joined else 12),
         Column(head="CONTAINER", least=6, rank=8),
         *_FIGURES,
     ]
