@@ -28,6 +28,9 @@ from gpugauge.model.sideband import (
 from gpugauge.units import NS_PER_SECOND
 
 FULL_SCAN_NS = 60 * NS_PER_SECOND
+GATHER_SECONDS = 0.02
+"""Records are gathered so long: a program that starts makes dozens, one by one. It is a part
+of the 100 ms within which a library that was never seen is traced."""
 UNKNOWN_CGROUP = 0
 
 
