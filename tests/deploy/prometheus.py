@@ -72,13 +72,12 @@ def free_port() -> int:
 
 @contextmanager
 def prometheus(folder: Path, targets: Mapping[str, int]) -> Iterator[Prometheus]:
-    """Yield a server that scrapes ports of loopback, by job, and is ended by its id.
+    """Yield a server that scrapes ports of loopback, by job.
 
     Args:
         folder: A new folder for its settings, its data and its log.
         targets: Port by job.
     """
-    folder.mkdir()
     jobs = [
         {
             "job_name": job,
@@ -94,7 +93,20 @@ def prometheus(folder: Path, targets: Mapping[str, int]) -> Iterator[Prometheus]
         "rule_files": [str(RULES / "*.yaml")],
         "scrape_configs": jobs,
     }
-    (folder / "prometheus.yaml").write_text(yaml.safe_dump(settings))
+    with started_with(folder, settings) as server:
+        yield server
+
+
+@contextmanager
+def started_with(folder: Path, settings: Mapping[str, Any]) -> Iterator[Prometheus]:
+    """Yield a server with these settings, which is ended by its id.
+
+    Args:
+        folder: A new folder for its settings, its data and its log.
+        settings: What prometheus.yaml holds.
+    """
+    folder.mkdir()
+    (folder / "prometheus.yaml").write_text(yaml.safe_dump(dict(settings)))
     port = free_port()
     command = [
         str(PROGRAM),
