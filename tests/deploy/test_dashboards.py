@@ -29,8 +29,12 @@ BOARDS = boards()
 QUERIES = [each for name, board in BOARDS.items() for each in queries(name, board)]
 ANNOTATIONS = [each for name, board in BOARDS.items() for each in annotations(name, board)]
 PANELS = [(name, panel) for name, board in BOARDS.items() for panel in panels(board)]
-BUILT_IN = {"__rate_interval", "__interval", "__range", "__data", "__field", "__url_time_range"}
-VALUES = defaultdict(lambda: "x") | {"__rate_interval": "1m", "compare": "1h"}
+BUILT_IN = {"__rate_interval", "__interval_ms", "__range", "__data", "__field", "__url_time_range"}
+VALUES = defaultdict(lambda: "x") | {
+    "__rate_interval": "1m",
+    "__interval_ms": "15000",
+    "compare": "1h",
+}
 UNITS = {
     Unit.SECONDS: {(("s", 1),)},
     Unit.BYTES: {(("B", 1),)},
@@ -105,6 +109,7 @@ def test_a_query_asks_for_what_there_is(query):
 
 @pytest.mark.parametrize("query", ANNOTATIONS, ids=by_name)
 def test_an_annotation_asks_for_what_there_is(query):
+    assert query.panel["target"]["expr"] == query.expr
     expr = filled(query.expr, VALUES)
     if query.title == COUNTER_AS_AGE:
         with pytest.raises(Wrong, match="without a rate"):

@@ -76,7 +76,13 @@ def options(server: Prometheus, variable: Mapping[str, object], chosen: Mapping[
 
 def choose(server: Prometheus, board, wanted: Mapping[str, str]) -> dict[str, str]:
     """Return a value for each variable, as a person would choose them from its options."""
-    values = {"__rate_interval": RATE, "compare": BEFORE, "datasource": "x", "dcgm": "x"}
+    values = {
+        "__rate_interval": RATE,
+        "__interval_ms": "15000",
+        "compare": BEFORE,
+        "datasource": "x",
+        "dcgm": "x",
+    }
     for name, variable in variables(board).items():
         if variable["type"] != "query":
             continue

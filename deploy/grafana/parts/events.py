@@ -39,6 +39,8 @@ class Annotation:
     def build(self) -> dashboard.AnnotationQuery:
         """Return it as Grafana's."""
         more: dict[str, object] = {
+            # Newer releases of Grafana ask what is in `target`, older ones what is in `expr`.
+            "target": {"expr": self.expr, "refId": "Anno"},
             "titleFormat": self.name,
             "textFormat": self.text,
             "tagKeys": self.tags,
@@ -86,11 +88,14 @@ def limits_changed(chosen: Selection) -> Annotation:
 
 
 def counting_began(chosen: Selection) -> Annotation:
-    """Return the first minutes of counters: a new pod, or an agent that was restarted."""
+    """Return the first minutes of counters: a new pod, or an agent that was restarted.
+
+    A step longer than that, as on a dashboard of weeks, must not leave it out.
+    """
     observed = chosen.of("process_seconds_total")
     return Annotation(
         name="First GPU call seen",
-        expr=f"{largest(observed, ('namespace', 'pod'))} < 90",
+        expr=f"{largest(observed, ('namespace', 'pod'))} < 90 + $__interval_ms / 1000",
         color="blue",
         text="{{namespace}}/{{pod}}: a new pod, or the agent was restarted",
         tags="pod",
