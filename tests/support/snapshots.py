@@ -7,7 +7,7 @@ from typing import Any
 
 from gpugauge import __version__
 from gpugauge.model.abi import Cause, Family, Slot
-from gpugauge.model.cluster import OffSwitch
+from gpugauge.model.cluster import LoadScore, OffSwitch, PodEvents
 from gpugauge.model.device import Device, DeviceProcess
 from gpugauge.model.process import (
     Histogram,
@@ -294,6 +294,8 @@ def busy_snapshot(**given: Any) -> Snapshot:
                 OffSwitch(source="signal", off=False),
                 OffSwitch(source="node", off=True, malformed=2, error="HTTP 500."),
             ),
+            pod_events=PodEvents(writes={"created": 3, "updated": 5, "dropped": 0, "failed": 1}),
+            load_score=LoadScore(points=110, writes={"written": 7, "removed": 1, "failed": 2}),
         ),
     }  # fmt: skip
     return snapshot(**(values | given))

@@ -97,7 +97,10 @@ def test_each_setting_from_each_source(setting: Setting, tmp_path: Path) -> None
 def test_each_setting_is_told(setting: Setting) -> None:
     assert len(setting.meaning) > 8, "a docstring below the field"
     assert (setting.low is not None) == (setting.type in (int, float)), "numbers have bounds"
-    unit = r"seconds|bytes|port|connections|per_owner|per_node|windows|ratio|processes|calls"
+    unit = (
+        r"seconds|bytes|port|connections|per_owner|per_node|per_minute|windows|ratio|processes"
+        r"|calls|points"
+    )
     if setting.type in (int, float):
         assert setting.section == "diagnosis" or re.search(unit, setting.name), "its unit"
 

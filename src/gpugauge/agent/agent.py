@@ -15,13 +15,12 @@ from gpugauge.agent.reader import Reader
 from gpugauge.agent.refusals import Refusals
 from gpugauge.agent.tracer import Tracer
 from gpugauge.attribution.attribution import Attribution
-from gpugauge.attribution.cluster import Cluster
 from gpugauge.discovery.scan import start_time
 from gpugauge.ebpf.proof import Proof, prove
 from gpugauge.errors import UnsupportedError
 from gpugauge.model.snapshot import HostContext, Snapshot
 from gpugauge.model.workload import Owner
-from gpugauge.settings import Settings, Switch
+from gpugauge.settings import Settings
 from gpugauge.state.facts import AgentFacts, Facts, Origin
 from gpugauge.state.state import State
 from gpugauge.state.tracked import Tracked
@@ -56,11 +55,9 @@ class Agent:
             self._reader = Reader(self.tracer.loaded)
             self._refusals = Refusals(self._reader.quotas.refused)
             self._events = Events(self.tracer.loaded)
-            self._attribution = Attribution(
+            self.attribution = Attribution(
                 node_name=settings.node_name,
-                enabled={Switch.AUTO: None, Switch.ON: True, Switch.OFF: False}[
-                    settings.kubernetes.mode
-                ],
+                enabled=settings.kubernetes.mode.wanted,
                 kubeconfig=settings.kubernetes.kubeconfig,
                 kubelet_path=settings.kubernetes.kubelet_path,
                 gpu_resources=settings.kubernetes.gpu_resources,
@@ -99,7 +96,7 @@ class Agent:
 
     def start(self, *, probes_on: bool = True) -> None:
         """Attach to what is there unless probes are off, and begin to watch for more."""
-        self._attribution.start()
+        self.attribution.start()
         self.libraries.start(on=probes_on)
 
     def tick(self) -> Snapshot:
@@ -142,11 +139,6 @@ class Agent:
             self._ask_nvml(ASK_SECONDS_AT_LEAST)
 
     @property
-    def cluster(self) -> Cluster:
-        """How the API server is reached."""
-        return self._attribution.cluster
-
-    @property
     def asks_soon(self) -> bool:
         """Whether NVML is asked often now, for what new contexts hold."""
         return bool(self._made)
@@ -162,7 +154,7 @@ class Agent:
     def close(self) -> None:
         """Take everything off. Takes a tenth of a second."""
         self.libraries.stop()
-        self._attribution.stop()
+        self.attribution.stop()
         self._devices.close()
         self._events.close()
         self._reader.close()
@@ -205,7 +197,7 @@ class Agent:
         )
 
     def _facts(self) -> Facts:
-        attribution = self._attribution
+        attribution = self.attribution
         now = time.monotonic()
         if now - self._hosts_at >= HOSTS_SECONDS:
             self._hosts_at = now
@@ -245,7 +237,7 @@ class Agent:
         )
 
     def _with_gaps(self, snapshot: Snapshot) -> Snapshot:
-        attribution = self._attribution
+        attribution = self.attribution
         if not attribution.kubernetes:
             return snapshot
         gaps = attribution.entitlement_gaps(
@@ -255,7 +247,7 @@ class Agent:
         return replace(snapshot, entitlements_known=known, entitlement_gaps=gaps)
 
     def _owner(self, pid: int, cgroup_id: int) -> Owner:
-        return self._attribution.owner(pid, self._started.get(pid, 0), cgroup_id)
+        return self.attribution.owner(pid, self._started.get(pid, 0), cgroup_id)
 
     def _origin(self, pid: int) -> Origin:
         self._started[pid] = max(0, start_time(pid))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
 
 from gpugauge.agent.agent import Agent
 from gpugauge.agent.bugreport import REPORT_PATH, ReportPage
+from gpugauge.agent.cluster_side import ClusterSide
 from gpugauge.agent.explain_page import ExplainPage
 from gpugauge.agent.lock import NodeLock
 from gpugauge.agent.logs import start_logging
 from gpugauge.agent.loop import Stop, run_ticks
 from gpugauge.agent.pace import Pace
-from gpugauge.agent.switch import Place, Switch
+from gpugauge.agent.switch import Switch
 from gpugauge.agent.watcher import Watcher
 from gpugauge.ebpf.allocator import keep_small
 from gpugauge.errors import EXIT_OK
@@ -47,6 +46,7 @@ def run(settings: Settings) -> int:
     keep_small()
     lines = start_logging(settings).lines
     stop, switch = Stop(), Switch()
+    side = ClusterSide(settings, switch)
     exposition = Exposition(settings.series, price=settings.price)
     with NodeLock():
         report = ReportPage(settings, exposition, lines)
@@ -62,19 +62,17 @@ def run(settings: Settings) -> int:
         report.agent = agent
         server.start()
         try:
-            switch.watch(_places(agent, settings, switch))
-            off = switch.off
-            agent.start(probes_on=not off)
-            switch.connect(lambda on: agent.libraries.turn(on=on), off=off)
+            on = side.start(agent.attribution)
+            agent.start(probes_on=on)
+            switch.connect(lambda on: agent.libraries.turn(on=on), off=not on)
             spare_garbage_collection()
             LOG.info("serving on port %d", server.port)
 
             watcher = Watcher(settings)
 
             def publish(snapshot: Snapshot) -> bool:
-                health = replace(snapshot.agent, off_switches=switch.report())
-                snapshot = replace(snapshot, agent=health)
-                exposition.publish(*watcher.observe(snapshot))
+                snapshot, findings, lacked = watcher.observe(snapshot)
+                exposition.publish(side.observe(snapshot, findings), findings, lacked)
                 return True
 
             pace = Pace(settings.tick_seconds, agent.wake)
@@ -83,15 +81,6 @@ def run(settings: Settings) -> int:
         finally:
             exposition.renew = nothing
             server.close()
-            switch.close()
             agent.close()
+            side.close()
     return EXIT_OK
-
-
-def _places(agent: Agent, settings: Settings, switch: Switch) -> Sequence[Place]:
-    """Return what is watched beside the signal: nothing outside Kubernetes."""
-    if not agent.cluster.asked:
-        return ()
-    from gpugauge.attribution.off_switch_watch import off_switches
-
-    return off_switches(agent.cluster, settings.off_switch, switch.apply)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpugauge.errors import ForeignDataError, UnavailableError
+from gpugauge.errors import ForeignDataError, GpugaugeError, UnavailableError
 
 CONNECT_SECONDS = 10.0
 JSON = "application/json"
@@ -212,6 +212,14 @@ def _open(kubeconfig: str, config: Mapping[str, Any] | None, service_account: st
             f"No way to the API server was found: {_first_line(error)}.",
             "Give --kubernetes-kubeconfig (explain: --kubeconfig), or a service account.",
         ) from None
+
+
+def sentence_of(error: Exception) -> str:
+    """Return why the API server could not be asked, whatever the transport raised."""
+    if isinstance(error, GpugaugeError):
+        return str(error)
+    text = (str(error).splitlines() or [""])[0][:200]
+    return f"The API server does not answer ({type(error).__name__}{': ' if text else ''}{text})."
 
 
 def _whole(chunks: Iterator[bytes], limit_bytes: int, seconds: float) -> bytearray:

@@ -14,6 +14,7 @@ from gpugauge.attribution.entitlement import DeviceNames, entitlements
 from gpugauge.attribution.gaps import EntitlementGaps
 from gpugauge.attribution.host_context import HostContexts
 from gpugauge.attribution.pod_store import PodStore
+from gpugauge.attribution.pod_view import Pod
 from gpugauge.attribution.podresources import DRA_DRIVERS, RESOURCES, KubeletClient
 from gpugauge.attribution.resolver import NOT_LISTED, Resolver
 from gpugauge.model.device import Device
@@ -151,6 +152,12 @@ class Attribution:
         """Return whose a cgroup is, by the id that BPF noted."""
         return self._resolver.owner_by_cgroup(cgroup_id)
 
+    def pod(self, uid: str) -> Pod | None:
+        """Return a pod that is on this node now, by its UID; None: none is known. Any thread."""
+        view = self._store.view()
+        pod = view.by_uid.get(uid)
+        return None if pod is None or pod.terminal or pod.uid in view.ended else pod
+
     def entitlements(self, devices: Sequence[Device] = ()) -> tuple[Entitlement, ...]:
         """Return which container the kubelet gave which GPU.
 
@@ -218,6 +225,12 @@ class Attribution:
     def unresolved(self) -> Mapping[str, int]:
         """Processes whose pod is not known, by reason."""
         return self._resolver.unresolved()
+
+    @property
+    def watch_age_seconds(self) -> float | None:
+        """How long the watch of pods has heard nothing; None where none is, or it never has."""
+        heard = self._pods.pods.heard_seconds if self._pods is not None else None
+        return None if heard is None else time.monotonic() - heard
 
     @property
     def errors(self) -> Mapping[str, str]:

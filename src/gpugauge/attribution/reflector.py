@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from gpugauge.attribution.api_server import ApiServer, Refused, TooLarge
+from gpugauge.attribution.api_server import ApiServer, Refused, TooLarge, sentence_of
 from gpugauge.attribution.watch_json import ErrorStatus, ListPage, Versioned, WatchEvent, decode
 from gpugauge.attribution.watch_limits import WatchLimits
 from gpugauge.errors import ForeignDataError, GpugaugeError
@@ -81,6 +82,8 @@ class Reflector(Generic[_T]):
         """Why the last try failed, or "" while all goes well."""
         self.lists = 0
         self.events = 0
+        self.heard_seconds: float | None = None
+        """When the server last said something, on the monotonic clock; bookmarks count."""
         self.malformed = 0
         """Objects that could not be read; the others of the same answer were."""
 
@@ -120,7 +123,7 @@ class Reflector(Generic[_T]):
                 if isinstance(error, GpugaugeError):
                     self._version = ""  # an answer, not a lost connection: begin anew
                 if not (self._stopping or self._relist_wanted):
-                    self.error = _sentence(error)
+                    self.error = sentence_of(error)
                     self._pause(self._backoff(error))
 
     def _session(self) -> None:
@@ -155,6 +158,7 @@ class Reflector(Generic[_T]):
                 cached, page_items = False, max(1, page_items // 8)
         self._sink.replace(items)
         self.lists += 1
+        self.heard_seconds = time.monotonic()
         return version
 
     def _list_pages(
@@ -195,6 +199,7 @@ class Reflector(Generic[_T]):
             limit_bytes=limits.line_bytes,
             silence_seconds=limits.silence_seconds,
         ):
+            self.heard_seconds = time.monotonic()
             if not line:
                 self.error = ""
                 continue
@@ -248,10 +253,3 @@ def _lost(status: ErrorStatus) -> str:
     if status.code == _GONE:
         return "The history of the watch was lost (410): listing again."
     return f"The API server ended the watch with error {status.code}: listing again."
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, GpugaugeError):
-        return str(error)
-    text = (str(error).splitlines() or [""])[0][:200]
-    return f"The API server does not answer ({type(error).__name__}{': ' if text else ''}{text})."

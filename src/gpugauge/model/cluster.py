@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -17,3 +18,25 @@ class OffSwitch:
     """Values that were no word for on or off."""
     error: str = ""
     """Why it cannot be read; "" while it can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEvents:
+    """Events on pods for findings, so far."""
+
+    writes: Mapping[str, int]
+    """By outcome: `created`, `updated`, `dropped`, `failed`."""
+    error: str = ""
+    """Why the last write failed; "" since one succeeded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadScore:
+    """The score of this node that the scheduler reads."""
+
+    points: int | None
+    """As it was computed last; None while it is not known."""
+    writes: Mapping[str, int]
+    """By outcome: `written`, `removed`, `failed`."""
+    error: str = ""
+    """Why the last write failed; "" since one succeeded."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpugauge.model.abi import Cause, Family, Loss, Slot
-from gpugauge.model.cluster import OffSwitch
+from gpugauge.model.cluster import LoadScore, OffSwitch, PodEvents
 from gpugauge.model.device import Device
 from gpugauge.model.process import Histogram, Memory, OpenCall, Operation, Process
 from gpugauge.model.workload import Owner
@@ -134,6 +134,10 @@ class AgentHealth:
     ready: bool
     off_switches: tuple[OffSwitch, ...] = ()
     """Each place that can switch the probes off; none in a process without a switch."""
+    pod_events: PodEvents | None = None
+    """None where none are written."""
+    load_score: LoadScore | None = None
+    """None where none is written."""
     started_ns: int | None = None
     """Its first tick, CLOCK_MONOTONIC: another value is another run, whose counters begin anew.
     None: an agent that does not tell."""

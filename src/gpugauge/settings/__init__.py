@@ -2,7 +2,11 @@
 
 from gpugauge.settings.diagnosis import DiagnosisSettings
 from gpugauge.settings.flags import add_flags, from_arguments
-from gpugauge.settings.kubernetes import OffSwitchSettings
+from gpugauge.settings.kubernetes import (
+    LoadScoreSettings,
+    OffSwitchSettings,
+    PodEventSettings,
+)
 from gpugauge.settings.load import load
 from gpugauge.settings.price import PriceSettings
 from gpugauge.settings.tree import (
@@ -26,8 +30,10 @@ __all__ = [
     "HistorySettings",
     "KubernetesSettings",
     "ListenSettings",
+    "LoadScoreSettings",
     "LogLevel",
     "OffSwitchSettings",
+    "PodEventSettings",
     "PriceSettings",
     "SeriesSettings",
     "Settings",

@@ -11,7 +11,11 @@ from enum import StrEnum
 
 from gpugauge.settings.diagnosis import DiagnosisSettings
 from gpugauge.settings.fields import bounded
-from gpugauge.settings.kubernetes import OffSwitchSettings
+from gpugauge.settings.kubernetes import (
+    LoadScoreSettings,
+    OffSwitchSettings,
+    PodEventSettings,
+)
 from gpugauge.settings.price import PriceSettings
 
 
@@ -30,6 +34,11 @@ class Switch(StrEnum):
     AUTO = "auto"
     ON = "on"
     OFF = "off"
+
+    @property
+    def wanted(self) -> bool | None:
+        """True, False, or None for where it is found."""
+        return {"on": True, "off": False}.get(self.value)
 
 
 class LogLevel(StrEnum):
@@ -150,6 +159,8 @@ class Settings:
     history: HistorySettings = field(default_factory=HistorySettings)
     kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
     off_switch: OffSwitchSettings = field(default_factory=OffSwitchSettings)
+    pod_events: PodEventSettings = field(default_factory=PodEventSettings)
+    load_score: LoadScoreSettings = field(default_factory=LoadScoreSettings)
     price: PriceSettings = field(default_factory=PriceSettings)
     demo: DemoSettings = field(default_factory=DemoSettings)
     diagnosis: DiagnosisSettings = field(default_factory=DiagnosisSettings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpugauge.export import samples as of
-from gpugauge.export.metric import Kind, Metric
+from gpugauge.export.metric import Certainty, Kind, Metric
 from gpugauge.export.metrics.caveats import NEVER
 
 METRICS: tuple[Metric, ...] = (
@@ -36,6 +36,40 @@ METRICS: tuple[Metric, ...] = (
         help="Values of an off switch that were no word for on or off.",
         samples=of.off_switches(lambda each: each.malformed),
         meaning="Such a value changes nothing; the log shows it. Correct it.",
+        wrong_when=NEVER,
+    ),
+    Metric(
+        name="agent_pod_event_writes_total",
+        kind=Kind.COUNTER,
+        labels=("outcome",),
+        help="Writes of Kubernetes Events for findings, by outcome.",
+        samples=of.agent_table(lambda a: a.pod_events.writes if a.pod_events else {}),
+        meaning="`created`: one for each finding. `updated`: a finding lasts, and its Event says "
+        "how long. `dropped`: the queue was full. `failed`: the API server refused or was gone "
+        "for ten minutes, or the pod ended first; the log tells which. Absent where "
+        "`pod_events.enabled` is off.",
+        wrong_when=NEVER,
+    ),
+    Metric(
+        name="agent_load_score",
+        kind=Kind.GAUGE,
+        labels=(),
+        help="Load of this node's GPUs in points, as the annotation for the scheduler has it.",
+        samples=of.agent(lambda a: a.load_score.points if a.load_score else None),
+        certainty=Certainty.LOWER_BOUND,
+        meaning="100 for each process that waits for its GPU, on average over the last minute, "
+        "and 10 for each pod on a GPU, divided by the GPUs: 0 is a node without work. Absent "
+        "while not known, and where `load_score.enabled` is off.",
+        wrong_when="The annotation follows it in steps of `load_score.hysteresis_points`.",
+    ),
+    Metric(
+        name="agent_load_score_writes_total",
+        kind=Kind.COUNTER,
+        labels=("outcome",),
+        help="Writes of the load score to the node, by outcome.",
+        samples=of.agent_table(lambda a: a.load_score.writes if a.load_score else {}),
+        meaning="`written`, `removed` where it became unknown, `failed`: the log tells why. At "
+        "most one a minute.",
         wrong_when=NEVER,
     ),
 )
