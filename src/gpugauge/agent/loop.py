@@ -16,6 +16,8 @@ from gpugauge.agent.watchdog import Watchdog
 from gpugauge.model.snapshot import Snapshot
 
 LOG = logging.getLogger(__name__)
+WAIT_SECONDS = (0.25, 0.1)
+"""Between two looks at what signals set; the second, while NVML is asked often."""
 
 
 class Stop:
@@ -78,7 +80,7 @@ def _ticks(
             due = now + pace.seconds
         while not stop.is_set() and not pace.asked and (left := due - time.monotonic()) > 0:
             # An event only shortens the wait for what must not wait: releasing a library.
-            if agent.wait(min(left, 0.1)) or agent.asks_soon:
+            if agent.wait(min(left, WAIT_SECONDS[agent.asks_soon])) or agent.asks_soon:
                 agent.take_events()
             if agent.news:
                 due = min(due, began + pace.tick_seconds)

@@ -25,6 +25,8 @@ from gpugauge.settings import ListenSettings
 
 LOG = logging.getLogger(__name__)
 TEXT = "text/plain; charset=utf-8"
+POLL_SECONDS = 0.5
+"""Between two looks at whether the server is closed; requests wait for none of it."""
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -72,7 +74,9 @@ class Server:
             self._server = _BoundedServer(settings, access, dict(pages))
         except OSError as error:
             raise _cannot_listen(settings, error) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True
+        )
         self._thread.name = "http"
 
     @property
