@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpugauge.diagnosis.baseline import Baseline, Phase
@@ -19,6 +19,8 @@ SAME_WORK = {"threads_per_launch": 1.15, "htod_bytes_per_work": 1.4, "processes"
 """How far the shape of the work may differ and still be the same work, only slower."""
 SIMILAR_WORK = {"threads_per_launch": 2.0, "htod_bytes_per_work": 2.5, "processes": 1.25}
 """Wider: a server that slows down batches more of what waits."""
+SAME_BATCH = {"threads_per_input_byte": 1.15, "threads_per_launch": 2.0, "processes": 1.25}
+"""The same batches, with small launches added to each: what is copied in tells them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Neighbour:
     pid: int
     command: str
     now: Figures
+    busy_before: Callable[[float], float]
+    """Its busy share in the minute that ended so many seconds ago."""
 
 
 Peer = tuple[Owner, str, int, Figures]
@@ -53,6 +57,8 @@ class Case:
     """Its processes on this device, where the snapshot has them."""
     now: Figures | None
     """None until there is a whole window."""
+    usual_seconds_ago: float
+    """Since the last window that was learned as usual."""
     recent_work_per_second: float
     """In the second half of the window."""
     baseline: Baseline
@@ -91,6 +97,10 @@ class Case:
             return None
         return self.baseline.like(self.now, self.settings.baseline_windows, factors)
 
+    def rise(self, neighbour: Neighbour) -> float:
+        """Return how much busier a neighbour is than when what is usual was learned last."""
+        return neighbour.now.busy_ratio - neighbour.busy_before(self.usual_seconds_ago)
+
     def slack(self, threshold: float) -> float:
         """Return a threshold, a quarter lower while the finding is open: hysteresis."""
         return threshold * 0.75 if self.open_now else threshold
@@ -111,11 +121,11 @@ class Case:
         return ""
 
     def neighbour_parties(self) -> tuple[Party, ...]:
-        """Return who else is active on the device, the busiest first, with shares."""
+        """Return who else is active on the device, with shares, who became busier first."""
         assert self.now is not None  # noqa: S101 - for the type checker
         work = self.now.work_per_second + sum(n.now.work_per_second for n in self.neighbours)
         active = [n for n in self.neighbours if n.now.busy_ratio > 0]
-        active.sort(key=lambda n: -n.now.busy_ratio)
+        active.sort(key=self.rise, reverse=True)
         return tuple(
             Party(
                 owner=n.owner,

@@ -190,7 +190,8 @@ class Engine:
             pending.append((now_ns, replace(subject.now)))
             subject.learned_ns = now_ns
         while pending and now_ns - pending[0][0] >= self._limits.quarantine_seconds * SECOND:
-            subject.baseline.learn(pending.popleft()[1])
+            subject.usual_ns, window = pending.popleft()
+            subject.baseline.learn(window)
 
     def _incomplete(self, snapshot: Snapshot) -> tuple[str, ...]:
         lost = sum(snapshot.agent.losses.get(loss, 0) for loss in UNCOUNTED)

@@ -14,6 +14,8 @@ from typing import Any
 from gpugauge.diagnosis import columns as c
 
 Optional = float | None
+LEAST_INPUT_BYTES = 64.0
+"""Copied to the GPU by unit of work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +63,16 @@ class Figures:
     def waits_ratio(self) -> float:
         """Blocked in synchronizations and copies."""
         return self.blocked_synchronize_ratio + self.blocked_copy_ratio
+
+    @property
+    def threads_per_input_byte(self) -> Optional:
+        """GPU threads by byte copied in: what is done with a batch, in however many launches.
+
+        None where next to nothing is copied.
+        """
+        if self.threads_per_launch is None or self.htod_bytes_per_work < LEAST_INPUT_BYTES:
+            return None
+        return self.threads_per_launch / self.htod_bytes_per_work
 
     @property
     def busy_ratio(self) -> float:

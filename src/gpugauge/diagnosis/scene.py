@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpugauge.diagnosis.case import Case, Holder, Neighbour, Peer
+from gpugauge.diagnosis.figures import figures
 from gpugauge.diagnosis.subject import Subject
 from gpugauge.model.device import Device
 from gpugauge.model.snapshot import Snapshot
@@ -12,6 +15,7 @@ from gpugauge.settings import Settings
 SECOND = 1_000_000_000
 UNOBSERVED_RATIO = 0.3
 PEERS_LIMIT = 128
+BEFORE_SECONDS = 60.0
 
 
 class _Place:
@@ -26,7 +30,10 @@ class _Place:
         self._busy = {id(s): s.now.busy_ratio for s in here if s.now is not None}
         self._busy_ratio = sum(self._busy.values())
         self._neighbours = [
-            (s, Neighbour(s.owner, s.key[2], s.pid, s.command, s.now))
+            (
+                s,
+                Neighbour(s.owner, s.key[2], s.pid, s.command, s.now, partial(_busy_before, s)),
+            )
             for s in here
             if s.now is not None
         ]
@@ -101,6 +108,7 @@ class Scene:
             of=subject.of,
             processes=subject.processes,
             now=now,
+            usual_seconds_ago=(now_ns - subject.usual_ns) / SECOND,
             recent_work_per_second=subject.recent_work_per_second,
             baseline=subject.baseline,
             starting=self._is_starting(subject, now_ns),
@@ -158,6 +166,18 @@ class Scene:
         if self.snapshot.processes:
             return True  # its processes have ended: nothing of it can be compared
         return subject.first_ns != self._first_ns and now_ns - subject.first_ns < least
+
+
+def _busy_before(subject: Subject, seconds_ago: float) -> float:
+    """Return the busy share of a workload in the minute that ended so many seconds ago."""
+    if subject.seen_ns - subject.first_ns < seconds_ago * SECOND:
+        return 0.0  # it came later
+    if subject.track is not None:
+        for rows in (subject.track.fine, subject.track.coarse):
+            window = rows.window(BEFORE_SECONDS, seconds_ago)
+            if window is not None:
+                return figures(window, None).busy_ratio
+    return subject.now.busy_ratio if subject.now is not None else 0.0  # not remembered
 
 
 def _job(subject: Subject) -> tuple[object, ...] | None:

@@ -58,6 +58,8 @@ class Subject:
     recent_work_per_second: float = 0.0
     pending: deque[tuple[int, Figures]] = field(default_factory=deque)
     learned_ns: int = 0
+    usual_ns: int = 0
+    """When the last window was that has been learned as usual."""
     states: dict[str, RuleState] = field(default_factory=dict)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpugauge.diagnosis.case import SAME_WORK, Case, compare, grown, lost_ratio, more
+from gpugauge.diagnosis.case import SAME_BATCH, SAME_WORK, Case, compare, grown, lost_ratio, more
 from gpugauge.diagnosis.figures import Figures
 from gpugauge.diagnosis.rule import FINE, LookAgain, Rule, Suspicion, Verdict
 from gpugauge.diagnosis.text import percent
@@ -14,6 +14,9 @@ LEAST_PER_WORK = 1e-4
 LEAST_ADDED = 8
 QUIET_RATIO = 0.05
 LONGER_WAIT = 1.3
+HOST_BOUND_RATIO = 0.1
+COST_RATIO = 0.06
+"""Newly waited by a workload that never waited."""
 KINDS = ("syncs_per_work", "dtoh_copies_per_work", "htod_copies_per_work")
 
 
@@ -23,6 +26,10 @@ def check(case: Case) -> Verdict:
         return LookAgain(case.why_not)
     now, phase = case.now, case.phase(SAME_WORK)
     assert now is not None  # noqa: S101 - why_not is empty
+    if phase is None and now.threads_per_input_byte is not None:
+        phase = case.phase(SAME_BATCH)  # what is logged may take launches of its own
+        if phase is not None and phase.usual.threads_per_input_byte is None:
+            phase = None
     if now.work_per_second == 0:
         return FINE
     if phase is None:
@@ -51,8 +58,13 @@ def check(case: Case) -> Verdict:
     spread = 1 - phase.work_low / usual.work_per_second
     least = max(limits.added_synchronization_lost_ratio, min(3 * spread, limits.harm_lost_ratio))
     least = case.slack(least)
+    harm = max(lost, batches_lost, idle)
     if lost < least and batches_lost < least and idle < case.slack(limits.harm_idle_ratio):
-        return FINE  # the wait only moved from one call to another
+        # Where the host never waited nor rested, no wait can have moved: what it waits now is
+        # taken from its work, though the rate of work may hide it while others do less.
+        if not _is_host_bound(usual) or cost < case.slack(max(COST_RATIO, least / 2)):
+            return FINE
+        harm = max(harm, cost)
     longer = grown(now.wait_per_work_seconds, usual.wait_per_work_seconds)
     if not (phase.steady and case.baseline.quiet < QUIET_RATIO) and longer < LONGER_WAIT:
         return LookAgain("a steady demand, or a longer wait per launch: it may be asked for less")
@@ -61,8 +73,7 @@ def check(case: Case) -> Verdict:
         severity=Severity.WARNING,
         sentence=f"waits for the GPU more often than it used to: {calls * 1000:.1f} "
         f"synchronizations and copies per 1,000 launches, usually {calls_before * 1000:.1f}; "
-        f"added were mostly {what}{size}, and {percent(max(lost, batches_lost, idle))} of its "
-        "work is lost.",
+        f"added were mostly {what}{size}, and {percent(harm)} of its work is lost.",
         remedy=RULE.remedy,
         evidence=(
             *compare(
@@ -82,9 +93,13 @@ def check(case: Case) -> Verdict:
             *compare("known idle", "ratio", now.idle_ratio, usual.idle_ratio),
         ),
         explained_ratio=cost,
-        confirm_ratio=1.0 if max(lost, batches_lost, idle) >= limits.harm_lost_ratio else 1.35,
+        confirm_ratio=1.0 if harm >= limits.harm_lost_ratio else 1.35,
         lacked=() if now.idle_ratio is not None else ("known idle time",),
     )  # fmt: skip
+
+
+def _is_host_bound(usual: Figures) -> bool:
+    return max(usual.blocked_ratio, usual.idle_ratio or 0.0) < HOST_BOUND_RATIO
 
 
 def _grown(now: Figures, usual: Figures, name: str) -> float:

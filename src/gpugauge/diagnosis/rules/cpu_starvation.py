@@ -13,6 +13,7 @@ QUIET_RATIO = 0.02
 BUSY_IDLE_RATIO = 0.15
 UNEXPLAINED_RATIO = 0.25
 """Without a cause it is only told of a workload that never rested, and lost this much."""
+ALONE_RATIO = 0.02
 STILL_WORKING_RATIO = 0.02
 """Less than this of the usual work is a pause, not a slower feed."""
 
@@ -55,8 +56,8 @@ def check(case: Case) -> Verdict:
         return LookAgain("time since a large copy to the host: a checkpoint may be written")
     return Suspicion(
         severity=severity,
-        sentence=f"feeds its GPU {percent(lost)} less than it used to, and nobody else is on "
-        f"the device: {cause}.",
+        sentence=f"feeds its GPU {percent(lost)} less than it used to, and {_others(now)}: "
+        f"{cause}.",
         remedy=_REMEDIES[evidence[0].name if evidence else ""],
         evidence=(
             *compare("launches", "1/s", now.work_per_second, usual.work_per_second),
@@ -112,6 +113,12 @@ def _cause(
         return "a cause on this node, and a workload that was always busy: it may be asked for less"
     words = "nothing on this node explains it: it waits for something elsewhere, or is asked less"
     return words, (), Severity.INFO
+
+
+def _others(now: Figures) -> str:
+    if now.others_busy_ratio < ALONE_RATIO:
+        return "nobody else works on the device"
+    return "the others on the device are no busier than before"
 
 
 def _lacked(now: Figures) -> tuple[str, ...]:

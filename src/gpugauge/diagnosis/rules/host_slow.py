@@ -7,6 +7,10 @@ from gpugauge.diagnosis.rule import FINE, LookAgain, Rule, Suspicion, Verdict
 from gpugauge.diagnosis.text import percent, times
 from gpugauge.model.finding import Severity
 
+LONGER_WAIT = 1.25
+WAITED_RATIO = 0.5
+"""With more of the lost time waited for the GPU it is not the host."""
+
 
 def check(case: Case) -> Verdict:
     """The issue cost has risen, the wait per synchronization has not, and work is lost."""
@@ -22,8 +26,12 @@ def check(case: Case) -> Verdict:
     cost = grown(now.issue_seconds, usual.issue_seconds)
     if cost < case.slack_factor(limits.host_slow_issue_ratio):
         return FINE
-    if grown(now.wait_per_sync_seconds, usual.wait_per_sync_seconds) > 1.25:
-        return FINE
+    # Process-seconds by unit of work that are lost, and those of them that are waited.
+    slower = now.processes / now.work_per_second - usual.processes / usual.work_per_second
+    waited = more(now.wait_per_work_seconds, usual.wait_per_work_seconds)
+    longer = grown(now.wait_per_sync_seconds, usual.wait_per_sync_seconds)
+    if longer > LONGER_WAIT and waited > WAITED_RATIO * slower:
+        return FINE  # the GPU's side takes longer
     if (
         more(now.throttled_ratio, usual.throttled_ratio) >= limits.cpu_starvation_throttled_ratio
         or more(now.pressure_cpu_ratio, usual.pressure_cpu_ratio)

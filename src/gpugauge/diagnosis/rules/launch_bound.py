@@ -7,6 +7,8 @@ from gpugauge.diagnosis.rule import FINE, LookAgain, Rule, Suspicion, Verdict
 from gpugauge.diagnosis.text import percent, rate
 from gpugauge.model.finding import Severity
 
+IDLE_RATIO = 0.2
+
 
 def check(case: Case) -> Verdict:
     """A process launches as fast as it can, each launch is small, and it never waits."""
@@ -23,14 +25,17 @@ def check(case: Case) -> Verdict:
     threads = now.threads_per_launch
     if threads is not None and threads > limits.launch_bound_threads:
         return FINE
-    if now.idle_ratio is not None and now.idle_ratio > 0.5:
-        return FINE  # in bursts: it is not launching all the time
+    if now.idle_ratio is not None and now.idle_ratio > IDLE_RATIO:
+        return FINE  # in bursts: something else of the host takes its time
     issuing = each * now.issue_seconds if now.issue_seconds is not None else None
-    spent = f", {percent(min(1.0, issuing))} of its time," if issuing is not None else ""
+    spent = ""
+    if issuing is not None:
+        spent = f" The calls alone take {percent(min(1.0, issuing))} of its time, the rest is "
+        spent += "what its own code does for each."
     return Suspicion(
         severity=Severity.INFO,
-        sentence=f"is limited by its launches: {rate(each)} of them per process{spent} and it "
-        f"hardly ever waits for the GPU ({percent(now.blocked_ratio)}).",
+        sentence=f"is limited by its launches: {rate(each)} of them per process, small ones, and "
+        f"it hardly ever waits for the GPU ({percent(now.blocked_ratio)}).{spent}",
         remedy=RULE.remedy,
         evidence=(
             *compare("launches per process", "1/s", each, None),

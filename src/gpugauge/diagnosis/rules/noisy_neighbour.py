@@ -7,6 +7,11 @@ from gpugauge.diagnosis.rule import FINE, LookAgain, Rule, Suspicion, Verdict
 from gpugauge.diagnosis.text import owner_text, percent, times
 from gpugauge.model.finding import Severity
 
+RISE = 2.0
+"""As many times the threshold, where the sum of all neighbours does not tell."""
+CAME_RATIO = 0.1
+"""Busier than before by so much: one of those that came."""
+
 
 def check(case: Case) -> Verdict:
     """Others' work appeared on the device, and the same work takes longer there."""
@@ -24,7 +29,9 @@ def check(case: Case) -> Verdict:
         return LookAgain("a known phase that does similar work")
     usual, limits = phase.usual, case.settings
     busier = now.others_busy_ratio - phase.others_high
-    if busier < case.slack(limits.noisy_neighbour_busy_ratio):
+    least = case.slack(limits.noisy_neighbour_busy_ratio)
+    # Where many share a device their sum says little: then it counts that one became busier.
+    if busier < least and max(map(case.rise, case.neighbours), default=0.0) < RISE * least:
         appeared_unseen = now.others_unseen > usual.others_unseen
         if not appeared_unseen:
             return FINE
@@ -75,9 +82,10 @@ def _who(case: Case, unseen: bool) -> str:
     active = [n for n in case.neighbours if n.now.busy_ratio > 0]
     if not active or unseen:
         return "a process whose calls are not seen"
-    first = max(active, key=lambda n: n.now.busy_ratio)
+    first = max(active, key=case.rise)
     name = owner_text(first.owner, first.command, first.pid)
-    return name if len(active) == 1 else f"{name} and {len(active) - 1} more"
+    came = sum(case.rise(n) >= CAME_RATIO for n in active)
+    return name if came <= 1 else f"{name} and {came - 1} more"
 
 
 RULE = Rule(
