@@ -43,9 +43,10 @@ class Prometheus:
             with error:
                 raise ValueError(json.loads(error.read())["error"]) from None
 
-    def query(self, expr: str) -> list[dict[str, Any]]:
-        """Return the lines of a query for now."""
-        return list(self.ask("query", query=expr)["result"])
+    def query(self, expr: str, at_s: float | None = None) -> list[dict[str, Any]]:
+        """Return the lines of a query, for now or for a time in seconds of Unix time."""
+        when = {} if at_s is None else {"time": f"{at_s:.3f}"}
+        return list(self.ask("query", query=expr, **when)["result"])
 
     def values(self, label: str, selector: str) -> list[str]:
         """Return the values of a label, of those series."""
@@ -75,7 +76,7 @@ def prometheus(folder: Path, targets: Mapping[str, int]) -> Iterator[Prometheus]
     """Yield a server that scrapes ports of loopback, by job.
 
     Args:
-        folder: A new folder for its settings, its data and its log.
+        folder: A folder for its settings, its data (in `data`) and its log.
         targets: Port by job.
     """
     jobs = [
@@ -102,10 +103,10 @@ def started_with(folder: Path, settings: Mapping[str, Any]) -> Iterator[Promethe
     """Yield a server with these settings, which is ended by its id.
 
     Args:
-        folder: A new folder for its settings, its data and its log.
+        folder: A folder for its settings, its data (in `data`) and its log.
         settings: What prometheus.yaml holds.
     """
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(dict(settings)))
     port = free_port()
     command = [

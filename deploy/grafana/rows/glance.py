@@ -11,6 +11,8 @@ from deploy.grafana.parts.queries import (
     host_waits,
     largest,
     submissions,
+    total,
+    zero_if,
 )
 from deploy.grafana.parts.tables import Column, table
 from deploy.grafana.rows.signals import Subject
@@ -18,53 +20,66 @@ from deploy.grafana.rows.signals import Subject
 BEFORE = "$compare"
 UNKNOWN_THEN = "unknown then"
 RISE = ((None, "text"), (0.05, "orange"), (0.2, "red"))
+GROWTH = ((None, "text"), (0.3, "orange"), (1.0, "red"))
 FALL = ((None, "red"), (-0.25, "orange"), (-0.1, "text"))
 PATTERNS = """
-| | demand | host waits | to host | to GPU | pods on its GPUs | GPU waits | throttled |
-|---|---|---|---|---|---|---|---|
-| **Added synchronization** | flat | **up** | often **up** | flat | flat | | |
-| **Noisy neighbour** | **down** | waits **longer** | down | down | **up** | | |
-| **CPU starvation** | **down** | **down** | | **down** | flat | **up** | often **up** |
+| | demand | stops per launch | wait per launch | others' calls | GPU waits | host lacks |
+|---|---|---|---|---|---|---|
+| **Added synchronization** | falls a little | **up** | | flat | often up | flat |
+| **Noisy neighbour** | falls | flat | **up** | **up** | flat or down | flat |
+| **CPU starvation** | **falls** | flat | flat or down | flat | **up** | often **up** |
 
-The numbers above are changes against `$compare` before. A share that was already at its limit
-cannot rise: then look at the mean duration of a wait, under *Waits*.
+The numbers above are changes against `$compare` before: choose a time when all was well. *Stops
+per launch* tells a changed program, *others' calls* with *wait per launch* a neighbour, *GPU waits*
+a slow host. Host waits alone tell none of them apart.
 """
 
 
 def numbers(of: Subject) -> list[Panel]:
     """Return the changes, in the order of the patterns."""
     chosen = of.chosen
-    now, then = submissions(chosen), submissions(chosen, before=BEFORE)
-    pods = of.on_its_gpus(of.around.of("device_pods"))
-    throttled = chosen.of("cpu_throttled_seconds_total")
     return [
         number(
             "Demand, change",
             "Launch calls now against `$compare` before: -50 % is half the work.",
-            f"{now} / ({then} > 0) - 1",
+            _growth(submissions(chosen), submissions(chosen, before=BEFORE)),
             Unit.SHARE,
             empty=UNKNOWN_THEN,
             steps=FALL,
             decimals=0,
         ),
         number(
-            "Host waits, change",
-            "Share of time under back pressure, more or less than `$compare` before, in points.",
-            f"{host_waits(chosen)} - {host_waits(chosen, before=BEFORE)}",
+            "Stops per launch, change",
+            "Synchronizations and copies to the host, for each launch call, against `$compare` "
+            "before. It grows when the program asks for results more often, and not when it only "
+            "runs slower.",
+            _growth(_stops(chosen), _stops(chosen, BEFORE)),
+            Unit.SHARE,
+            wrong="A program that moves from single launches to graphs makes fewer calls for the "
+            "same work, and this grows without harm.",
+            empty=UNKNOWN_THEN,
+            steps=GROWTH,
+            decimals=0,
+        ),
+        number(
+            "Wait per launch, change",
+            "Time that threads wait for the GPU, for each launch call, against `$compare` before. "
+            "It grows when the same work takes longer, as beside a neighbour.",
+            _growth(_waits(chosen), _waits(chosen, BEFORE)),
             Unit.SHARE,
             empty=UNKNOWN_THEN,
-            steps=RISE,
-            decimals=1,
+            steps=GROWTH,
+            decimals=0,
         ),
-        _bytes(chosen, "dtoh", "To host, change", "Bytes pulled from the GPU"),
-        _bytes(chosen, "htod", "To GPU, change", "Bytes given to the GPU"),
         number(
-            "Pods on its GPUs",
-            "Of the GPU with the most, itself included. From 2 on they take turns.",
-            largest(pods),
-            Unit.COUNT,
-            empty="unknown",
-            steps=((None, "text"), (2, "orange")),
+            "Others' calls, change",
+            "Launch calls of others on its GPUs, more or less than `$compare` before.",
+            f"({_others(of)}) - ({_others(of, BEFORE)})",
+            Unit.PER_SECOND,
+            wrong="Calls say nothing about time on the GPU: few long ones disturb more than many "
+            "short ones. Processes that are not traced are not in it: see Contention.",
+            empty=UNKNOWN_THEN,
+            decimals=1,
         ),
         number(
             "GPU waits, change",
@@ -74,21 +89,32 @@ def numbers(of: Subject) -> list[Panel]:
             Unit.SHARE,
             empty=UNKNOWN_THEN,
             steps=RISE,
-            decimals=1,
+            decimals=0,
         ),
         number(
-            "Throttled",
-            "Share of time for which its CPU limit stopped the container that is worst off.",
-            largest(f"rate({throttled}[{RATE}])"),
+            "Host lacks, change",
+            "Share of time for which its CPU limit stopped it, or it was stalled for CPU, storage "
+            "or memory, whichever is most; more or less than `$compare` before, in points.",
+            f"{_lacks(chosen)} - {_lacks(chosen, BEFORE)}",
             Unit.SHARE,
-            empty="no limit",
+            wrong="Without a CPU limit and without pressure stall information it is not known. "
+            "Throttled time adds up over CPUs and can pass 100 %.",
+            empty="unknown",
             steps=RISE,
+            decimals=0,
+        ),
+        number(
+            "Host waits, change",
+            "Share of time under back pressure, more or less than `$compare` before, in points.",
+            f"{host_waits(chosen)} - {host_waits(chosen, before=BEFORE)}",
+            Unit.SHARE,
+            empty=UNKNOWN_THEN,
             decimals=0,
         ),
         number(
             "Open findings",
             "What the diagnosis has open now.",
-            f"sum({chosen.of('finding')}) or 0 * {alive(chosen)}",
+            zero_if(total(chosen.of("finding")), alive(chosen)),
             Unit.COUNT,
             wrong="0 says that no rule fired, not that all is well: docs/rules.md says what each "
             "rule cannot see.",
@@ -98,23 +124,42 @@ def numbers(of: Subject) -> list[Panel]:
     ]
 
 
-def alive(chosen: Selection) -> str:
+def _growth(now: str, then: str) -> str:
+    """Return by how much of itself something grew.
+
+    From nothing to something it is infinite, from nothing to nothing 0.
+    """
+    return f"({now}) / ({then}) - 1 >= -1 or 0 * (({now}) + ({then}))"
+
+
+def alive(chosen: Selection, before: str = "") -> str:
     """Return a query that has one line while something of what is chosen is observed."""
-    return f"count({chosen.of('launches_total')})"
+    offset = f" offset {before}" if before else ""
+    return f"count({chosen.of('launches_total')}{offset})"
 
 
-def _bytes(chosen: Selection, direction: str, title: str, what: str) -> Panel:
-    given = f'direction="{direction}"'
-    now = chosen.rate("copy_bytes_total", given)
-    then = chosen.rate("copy_bytes_total", given, before=BEFORE)
-    return number(
-        title,
-        f"{what}, more or less than `$compare` before.",
-        f"{now} - {then}",
-        Unit.BYTES_PER_SECOND,
-        empty=UNKNOWN_THEN,
-        decimals=1,
-    )
+def _stops(chosen: Selection, before: str = "") -> str:
+    synchronized = chosen.rate("sync_calls_total", before=before)
+    read = chosen.rate("copies_total", 'direction="dtoh"', before=before)
+    known = f"({read} or 0 * {alive(chosen, before)})"
+    return f"({synchronized} + {known}) / ({submissions(chosen, before=before)} > 0)"
+
+
+def _waits(chosen: Selection, before: str = "") -> str:
+    waited = chosen.rate("blocked_seconds_total", before=before)
+    return f"{waited} / ({submissions(chosen, before=before)} > 0)"
+
+
+def _others(of: Subject, before: str = "") -> str:
+    calls = of.others(of.calls_around(before), (), before)
+    return zero_if(calls, alive(of.chosen, before))
+
+
+def _lacks(chosen: Selection, before: str = "") -> str:
+    offset = f" offset {before}" if before else ""
+    throttled = f"rate({chosen.of('cpu_throttled_seconds_total')}[{RATE}]{offset})"
+    stalled = f"rate({chosen.of('pressure_seconds_total')}[{RATE}]{offset})"
+    return largest(f"{throttled} or {stalled}")
 
 
 def patterns(width: int = 12, height: int = 7) -> Panel:

@@ -33,21 +33,27 @@ class Subject:
         """All that is in the cluster."""
         return self.chosen.only("cluster")
 
-    @property
-    def gpus(self) -> str:
-        """Query of the GPUs that it is on, those whose UUID is known."""
-        mine = self.chosen.of("launches_total", 'gpu_uuid!="unknown"')
-        return f"group by (gpu_uuid) ({mine})"
+    def _mine(self, by: str, before: str, *matchers: str) -> str:
+        offset = f" offset {before}" if before else ""
+        return f"group by ({by}) ({self.chosen.of('launches_total', *matchers)}{offset})"
 
-    def on_its_gpus(self, query: str) -> str:
-        """Return those lines that are about its GPUs."""
-        return f"({query} and on (gpu_uuid) {self.gpus})"
+    def on_its_gpus(self, query: str, before: str = "") -> str:
+        """Return those lines that are about its GPUs, those whose UUID is known."""
+        gpus = self._mine("gpu_uuid", before, 'gpu_uuid!="unknown"')
+        return f"({query} and on (gpu_uuid) {gpus})"
 
-    def others(self, query: str, by: tuple[str, ...]) -> str:
+    def others(self, query: str, by: tuple[str, ...], before: str = "") -> str:
         """Return the sum of lines on its GPUs that are not its own."""
         keys = ", ".join(self.keys)
-        mine = f"group by ({keys}) ({self.chosen.of('launches_total')})"
-        return total(f"{self.on_its_gpus(query)} unless on ({keys}) {mine}", by)
+        rest = f"unless on ({keys}) {self._mine(keys, before)}"
+        return total(f"{self.on_its_gpus(query, before)} {rest}", by)
+
+    def calls_around(self, before: str = "") -> str:
+        """Return the launch calls of everybody in the cluster, of both kinds."""
+        offset = f" offset {before}" if before else ""
+        names = ("launches_total", "graph_launches_total")
+        rates = [f"rate({self.around.of(name)}[{RATE}]{offset})" for name in names]
+        return f"({' + '.join(rates)})"
 
 
 def stack(of: Subject) -> list[Panel]:
@@ -186,14 +192,12 @@ def contention(of: Subject, width: int = 24) -> Panel:
 
 def neighbours(of: Subject, width: int = 24) -> Panel:
     """Return the demand of others on its GPUs."""
-    launched = f"rate({of.around.of('launches_total')}[{RATE}])"
-    replayed = f"rate({of.around.of('graph_launches_total')}[{RATE}])"
     by = ("scope", "namespace", "pod")
     return lines(
         "Demand of others on its GPUs",
         "Launch calls that others make on the same GPUs. When it begins as this workload's waits "
         "grow, the neighbour is the cause. Click a line to go to that pod.",
-        [Query(of.others(f"({launched} + {replayed})", by), "{{scope}} {{namespace}}/{{pod}}")],
+        [Query(of.others(of.calls_around(), by), "{{scope}} {{namespace}}/{{pod}}")],
         Unit.PER_SECOND,
         width=width,
         height=HEIGHT,
