@@ -27,6 +27,7 @@ PARAMETERS: dict[str, float] = {
     "batch_bytes": 65536,
     "drain": 1,
     "allocations": 0,
+    "blocks": 0,  # of 1 MiB, held from the start
     "pause": 0,
     "hang": 0,
     "set": 0,
@@ -65,6 +66,8 @@ def main() -> None:
     driver = Driver(int(now["device"]))
     functions = {}
     device = driver.allocate(64 << 20)
+    for _ in range(int(now["blocks"])):
+        driver.allocate(1 << 20)
     pageable, pinned = ctypes.create_string_buffer(64 << 20), driver.pinned(4 << 20)
     print(os.getpid(), flush=True)  # noqa: T201 - the test reads it
     while not now["stop"]:
