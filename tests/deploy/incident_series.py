@@ -18,7 +18,7 @@ from tests.incidents.node import SECOND, Node
 from tests.incidents.scenario import Scenario
 
 PROMTOOL = ROOT / ".tools" / "bin" / "promtool"
-SCRAPE_S = 5.0
+SCRAPE_S = 10.0
 BEFORE_S = 200.0
 """Scrapes begin so long before the onset: a comparison needs no more."""
 SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
