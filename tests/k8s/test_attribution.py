@@ -290,7 +290,7 @@ def test_without_the_extra_container_ids_are_still_resolved(world, tmp_path):
 import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("lightkube", "grpc", "msgspec", "google"):
+        if name.partition(".")[0] in ("lightkube", "h2", "msgspec", "google"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
 import importlib.util
@@ -312,7 +312,7 @@ one.stop()
         env={**os.environ, "PYTHONPATH": "src"},
     )  # fmt: skip
     assert done.stdout.startswith(container_id("ml/a/main")[:12])
-    assert "lightkube and grpc missing. Install gpugauge[kubernetes]. True" in done.stdout
+    assert "lightkube and h2 missing. Install gpugauge[kubernetes]. True" in done.stdout
 
 
 def test_a_service_account_over_tls(tmp_path, monkeypatch):

@@ -82,7 +82,7 @@ def find_cluster(
 
 
 def _missing_parts() -> str:
-    absent = [name for name in ("lightkube", "grpc") if importlib.util.find_spec(name) is None]
+    absent = [name for name in ("lightkube", "h2") if importlib.util.find_spec(name) is None]
     if not absent:
         return ""
     return f"Pods are not watched: {' and '.join(absent)} missing. Install gpugauge[kubernetes]."

@@ -1,13 +1,12 @@
 """The kubelet's PodResources v1: which device it gave to which container.
 
 Polled by a thread of its own, at most every ten seconds: newer kubelets limit
-the rate, and there is no watch. The socket is dialled anew for each failure, as
+the rate, and there is no watch. The socket is dialled anew for each question, as
 the kubelet makes a new one when it starts.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -66,7 +65,6 @@ class KubeletClient:
         self._on_change = on_change
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._channel: Any = None
         self._polls_since_shares = SHARES_EVERY_POLLS
         self._allocations = Allocations()
         self.error = ""
@@ -86,7 +84,7 @@ class KubeletClient:
         self._thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """End the thread and the connection."""
+        """End the thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(seconds)
@@ -95,7 +93,6 @@ class KubeletClient:
         while not self._stop.is_set():
             self.poll()
             self._stop.wait(self._poll_seconds * random.uniform(0.9, 1.1))  # noqa: S311
-        self._close()
 
     def poll(self) -> None:
         """Ask once. Never raises: what went wrong is in `error`."""
@@ -104,22 +101,17 @@ class KubeletClient:
             self._ask()
         except UnavailableError as error:
             self.error = str(error)
-            self._close()
         except Exception as error:  # an answer of any shape must not end the thread
             self.error = f"The kubelet's answer could not be read ({type(error).__name__})."
-            self._close()
 
     def _ask(self) -> None:
-        # Without these gRPC writes to stderr whenever the agent starts a child.
-        os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+        # Only here: an agent without Kubernetes does without the memory of these.
         try:
-            import grpc
-
             from gpugauge.attribution import podresources_messages as messages
+            from gpugauge.attribution import unary_call as call
         except ImportError:
             raise UnavailableError(
-                "The kubelet cannot be asked: grpcio is not installed.",
+                "The kubelet cannot be asked: h2 or protobuf is not installed.",
                 "Install gpugauge[kubernetes].",
             ) from None
         if not self._socket.is_socket():
@@ -127,52 +119,46 @@ class KubeletClient:
                 f"There is no kubelet socket at {self._socket}.",
                 "Mount the kubelet's pod-resources directory, or give --kubernetes-kubelet-path.",
             )
-        if self._channel is None:
-            self._channel = grpc.insecure_channel(
-                f"unix:{self._socket}",
-                options=(
-                    ("grpc.max_receive_message_length", ANSWER_LIMIT_BYTES),
-                    ("grpc.enable_http_proxy", 0),
-                ),
-            )
         asked_at = time.monotonic()
         try:
             answer = self._call(messages, "List", "ListPodResources")
-        except grpc.RpcError as error:
-            exhausted = error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            if exhausted and "larger than max" in (error.details() or ""):
-                # gRPC's own word, on this side, for an answer above the limit.
-                raise UnavailableError(
-                    f"The kubelet's answer exceeds {ANSWER_LIMIT_BYTES >> 20} MiB."
-                ) from None
-            if exhausted and self._allocations.ready:
+        except call.TooLargeError:
+            raise UnavailableError(
+                f"The kubelet's answer exceeds {ANSWER_LIMIT_BYTES >> 20} MiB."
+            ) from None
+        except call.CallError as error:
+            if error.status == "RESOURCE_EXHAUSTED" and self._allocations.ready:
                 return  # it limits the rate: the last answer stays right for a while
             raise UnavailableError(
-                f"The kubelet does not answer ({error.code().name}).",
+                f"The kubelet does not answer ({error.status}).",
                 "It is asked again; the last answer is kept.",
             ) from None
         devices = tuple(self._devices(answer))
         before = self._allocations
         if devices != before.devices or self._polls_since_shares >= SHARES_EVERY_POLLS:
             self._polls_since_shares = 0
-            self._take(devices, self._shares(messages, grpc))
+            self._take(devices, self._shares(messages, call))
         else:
             self._polls_since_shares += 1
             self._take(devices, before.shares)
         self.asked_at = asked_at
 
     def _call(self, messages: Any, method: str, stem: str) -> Any:
-        call = self._channel.unary_unary(
-            messages.SERVICE + method,
-            request_serializer=messages.MESSAGES[f"{stem}Request"].SerializeToString,
-            response_deserializer=messages.MESSAGES[f"{stem}Response"].FromString,
-        )
-        return call(messages.MESSAGES[f"{stem}Request"](), timeout=self._deadline)
+        from gpugauge.attribution.unary_call import unary_call
 
-    def _shares(self, messages: Any, grpc: Any) -> dict[str, int]:
+        data = unary_call(
+            self._socket,
+            messages.SERVICE + method,
+            messages.MESSAGES[f"{stem}Request"]().SerializeToString(),
+            deadline_seconds=self._deadline,
+            limit_bytes=ANSWER_LIMIT_BYTES,
+        )
+        return messages.MESSAGES[f"{stem}Response"].FromString(data)
+
+    def _shares(self, messages: Any, call: Any) -> dict[str, int]:
         try:
             answer = self._call(messages, "GetAllocatableResources", "AllocatableResources")
-        except grpc.RpcError:
+        except call.CallError:
             return {}  # not before Kubernetes 1.23, or limited: counted from the list instead
         ids = [
             parse_device_id(text)
@@ -218,8 +204,3 @@ class KubeletClient:
                 if device.driver_name in self._dra_drivers:
                     name = clean(f"{device.pool_name}/{device.device_name}", ID_LIMIT)
                     yield clean(device.driver_name), name, claim
-
-    def _close(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()

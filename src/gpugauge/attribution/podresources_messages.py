@@ -3,7 +3,7 @@
 Names and numbers are those of `k8s.io/kubelet/pkg/apis/podresources/v1` (stable
 since Kubernetes 1.20, `dynamic_resources` since 1.27). They are described here,
 not generated, so that no generated file ties the agent to one protobuf release;
-fields that are not named are skipped. protobuf is imported only with grpc.
+fields that are not named are skipped. protobuf is imported only where the kubelet is asked.
 """
 
 from __future__ import annotations

@@ -37,13 +37,12 @@ class KubeletQuestions(KubeletClient):
         """
         from gpugauge.attribution import podresources_messages as messages
 
-        if self._channel is None:
+        if not self.polls or (self.error and not self.allocations.ready):
             raise UnavailableError(self.error or "the kubelet was not asked yet")
         try:
             answer = self._call(messages, "GetAllocatableResources", "AllocatableResources")
-        except Exception as error:  # grpc's, or an answer of any shape
-            code = getattr(error, "code", None)
-            name = code().name if callable(code) else type(error).__name__
+        except Exception as error:  # no answer, or one of any shape
+            name = getattr(error, "status", type(error).__name__)
             raise UnavailableError(
                 f"the kubelet does not say what it could give ({name})"
             ) from None
@@ -54,10 +53,6 @@ class KubeletQuestions(KubeletClient):
             for text in one.device_ids
         ]
         return tuple(sorted(found[:DEVICES_LIMIT], key=lambda one: (one.resource, one.device_id)))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._close()
 
 
 def checkpoint(data: bytes) -> tuple[dict[str, int], dict[str, str]]:

@@ -116,8 +116,6 @@ def _known_here(sources: Sources, wanted: str, here: str) -> str:
         listed = client.given()
     except GpugaugeError:
         return ""
-    finally:
-        client.close()
     return here if any(f"{one.namespace}/{one.pod}" == wanted for one in listed) else ""
 
 
@@ -147,11 +145,8 @@ def _read_node(found: Found, sources: Sources, wanted: str) -> None:
 
 def _ask_kubelet(found: Found, places: Places) -> None:
     client = KubeletQuestions(places.kubelet)
-    try:
-        found.take("allocations", client.given)
-        found.take("allocatable", client.could_give)
-    finally:
-        client.close()
+    found.take("allocations", client.given)
+    found.take("allocatable", client.could_give)
 
 
 def _look_into(found: Found, sources: Sources, table: ProcessTable, pod: PodRequest | None) -> None:
