@@ -1,9 +1,11 @@
 """Takes names out of a recording and cuts it, so that it can be kept as test data.
 
 Usage: python -m tests.incidents.clean IN OUT [--keep PID,PID] [--from SECONDS] [--until SECONDS]
+    [--every NUMBER]
 
 Nodes, devices, processes and containers get names by number; times begin anew. What was
-measured stays as it is. With --keep only these processes stay, and what is theirs.
+measured stays as it is. With --keep only these processes stay, and what is theirs; with --every
+only each so manyth snapshot, as counters are totals.
 """
 
 from __future__ import annotations
@@ -150,12 +152,15 @@ def cleaned(snapshots: Iterable[Snapshot], keep: Collection[int] = ()) -> Iterat
     return (cleaner.clean(snapshot) for snapshot in snapshots)
 
 
-def cut(snapshots: Iterable[Snapshot], from_s: float, until_s: float) -> Iterator[Snapshot]:
-    """Yield the snapshots between two times since the first."""
+def cut(
+    snapshots: Iterable[Snapshot], from_s: float, until_s: float, every: int = 1
+) -> Iterator[Snapshot]:
+    """Yield each so manyth snapshot between two times since the first."""
     began = None
-    for snapshot in snapshots:
+    for number, snapshot in enumerate(snapshots):
         began = began or snapshot.time_monotonic_ns
-        if from_s <= (snapshot.time_monotonic_ns - began) / SECOND <= until_s:
+        elapsed_s = (snapshot.time_monotonic_ns - began) / SECOND
+        if number % every == 0 and from_s <= elapsed_s <= until_s:
             yield snapshot
 
 
@@ -175,9 +180,10 @@ def main() -> int:
     parser.add_argument("--keep", default="", help="pids, as in the source")
     parser.add_argument("--from", dest="from_s", type=float, default=0.0)
     parser.add_argument("--until", dest="until_s", type=float, default=float("inf"))
+    parser.add_argument("--every", type=int, default=1)
     given = parser.parse_args()
     keep = [int(pid) for pid in given.keep.split(",") if pid]
-    part = cut(RecordingReader(given.source), given.from_s, given.until_s)
+    part = cut(RecordingReader(given.source), given.from_s, given.until_s, given.every)
     count = write(given.target, cleaned(part, keep))
     print(f"{given.target}: {count} snapshots, {given.target.stat().st_size} bytes")  # noqa: T201
     return 0
