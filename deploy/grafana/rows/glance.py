@@ -78,7 +78,7 @@ def numbers(of: Subject) -> list[Panel]:
             Unit.PER_SECOND,
             wrong="Calls say nothing about time on the GPU: few long ones disturb more than many "
             "short ones. Processes that are not traced are not in it: see Contention.",
-            empty=UNKNOWN_THEN,
+            empty="unknown",
             decimals=1,
         ),
         number(
@@ -132,10 +132,10 @@ def _growth(now: str, then: str) -> str:
     return f"({now}) / ({then}) - 1 >= -1 or 0 * (({now}) + ({then}))"
 
 
-def alive(chosen: Selection, before: str = "") -> str:
+def alive(chosen: Selection, before: str = "", *matchers: str) -> str:
     """Return a query that has one line while something of what is chosen is observed."""
     offset = f" offset {before}" if before else ""
-    return f"count({chosen.of('launches_total')}{offset})"
+    return f"count({chosen.of('launches_total', *matchers)}{offset})"
 
 
 def _stops(chosen: Selection, before: str = "") -> str:
@@ -152,7 +152,8 @@ def _waits(chosen: Selection, before: str = "") -> str:
 
 def _others(of: Subject, before: str = "") -> str:
     calls = of.others(of.calls_around(before), (), before)
-    return zero_if(calls, alive(of.chosen, before))
+    # Where its GPU is not known, nor is who else is on it.
+    return zero_if(calls, alive(of.chosen, before, 'gpu_uuid!="unknown"'))
 
 
 def _lacks(chosen: Selection, before: str = "") -> str:

@@ -57,14 +57,15 @@ def _cost() -> Panel:
 
 
 def _holders() -> Panel:
-    idle = total(CHOSEN.recorded("namespace_workload:gpugauge_idle_devices:sum"), KEYS)
-    cost = total(CHOSEN.recorded("namespace_workload:gpugauge_idle_cost_per_hour:sum"), KEYS)
-    held = total(CHOSEN.of("memory_held_bytes"), KEYS)
+    keys = (*KEYS, "scope")
+    idle = total(CHOSEN.recorded("namespace_workload:gpugauge_idle_devices:sum"), keys)
+    cost = total(CHOSEN.recorded("namespace_workload:gpugauge_idle_cost_per_hour:sum"), keys)
+    held = total(CHOSEN.of("memory_held_bytes"), keys)
     return table(
         "Who holds GPUs",
         "Workloads with a context, memory or a given device: how much of it is idle, and what "
         "that costs an hour.",
-        KEYS,
+        keys,
         [
             Column("idle GPUs", idle),
             Column("cost per hour", cost, Unit.MONEY),

@@ -48,19 +48,20 @@ def waits() -> list[Panel]:
 
 def workloads() -> Panel:
     """Return one line a workload."""
-    held = total(CHOSEN.of("memory_held_bytes"), KEYS)
-    findings = total(CHOSEN.of("finding"), KEYS)
+    keys = (*KEYS, "scope")
+    held = total(CHOSEN.of("memory_held_bytes"), keys)
+    findings = total(CHOSEN.of("finding"), keys)
     return table(
         "Workloads",
         "One line a workload, of now. Click one for its dashboard. A workload with launches and "
-        "neither kind of waiting is in balance.",
-        KEYS,
+        "neither kind of waiting is in balance. The scope `host` is processes outside pods.",
+        keys,
         [
-            Column("launches", CHOSEN.rate("launches_total", by=KEYS), Unit.PER_SECOND),
-            Column("graph launches", CHOSEN.rate("graph_launches_total", by=KEYS), Unit.PER_SECOND),
-            Column("host waits", host_waits(CHOSEN, KEYS), Unit.SHARE),
-            Column("GPU waits", gpu_waits(CHOSEN, KEYS), Unit.SHARE),
-            Column("copied", CHOSEN.rate("copy_bytes_total", by=KEYS), Unit.BYTES_PER_SECOND),
+            Column("launches", CHOSEN.rate("launches_total", by=keys), Unit.PER_SECOND),
+            Column("graph launches", CHOSEN.rate("graph_launches_total", by=keys), Unit.PER_SECOND),
+            Column("host waits", host_waits(CHOSEN, keys), Unit.SHARE),
+            Column("GPU waits", gpu_waits(CHOSEN, keys), Unit.SHARE),
+            Column("copied", CHOSEN.rate("copy_bytes_total", by=keys), Unit.BYTES_PER_SECOND),
             Column("memory held", held, Unit.BYTES),
             Column("findings", findings),
         ],
