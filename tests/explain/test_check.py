@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpugauge.cli.check_line import State
-from gpugauge.cli.check_node import report_lines
+from gpugauge.cli.check.line import State
+from gpugauge.cli.check.node import report_lines
 from tests.explain.cases import nouveau, plugin_not_registered
 from tests.explain.stage import Stage
 

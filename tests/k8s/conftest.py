@@ -15,6 +15,9 @@ from gpugauge.attribution.watch_limits import WatchLimits
 from tests.k8s.fakes.api_server import FakeApiServer
 from tests.k8s.fakes.kubelet import FakeKubelet
 from tests.k8s.fakes.objects import NODE
+from tests.k8s.fakes.waiting import until
+from tests.k8s.gauges import Cluster
+from tests.k8s.kubectl import as_plugin, use_kubectl
 
 SHORT = WatchLimits(
     watch_seconds=20.0,
@@ -71,3 +74,17 @@ def watch(
         one.stop()
         assert one.pods._thread is not None and not one.pods._thread.is_alive()
         assert one.namespaces._thread is not None and not one.namespaces._thread.is_alive()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A made-up cluster for `kubectl gpugauge`, which is what the command is called then."""
+    use_kubectl(tmp_path, monkeypatch)
+    as_plugin(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "160")
+    with FakeApiServer() as server:
+        made = Cluster(server, tmp_path)
+        yield made
+        made.close()
+        # Every kubectl has ended with the command that started it.
+        until(lambda: server.forwards.open_now == 0)

@@ -38,6 +38,7 @@ class Agent:
         *,
         settings: Settings | None = None,
         old: bool = False,
+        token_file: str = "",
     ) -> None:
         """Serve at once.
 
@@ -46,6 +47,7 @@ class Agent:
             findings: That are open.
             settings: As the agent tells them.
             old: As agents were: no findings, no report, and no field that came later.
+            token_file: Has the token that the API wants.
         """
         self.asked: list[str] = []
         self._left = list(snapshots)
@@ -61,18 +63,23 @@ class Agent:
             told = {"settings": settings_part(settings or Settings())}
             report = Answer(json.dumps(told).encode(), "application/json")
             pages[REPORT_PATH] = Page(lambda _: report)
-        self._server = Server(ListenSettings(address="127.0.0.1", port=0), pages)
+        listen = ListenSettings(address="127.0.0.1", port=0, bearer_token_file=token_file)
+        self._server = Server(listen, pages)
         self._server.start()
         self.port = self._server.port
 
     def close(self) -> None:
         self._server.close()
 
+    def publish(self) -> None:
+        """Show the next snapshot, without a question."""
+        self._exposition.publish(self._left.pop(0), self._findings)
+
     def _noted(self, path: str) -> Callable[[Request], Answer]:
         def answer(request: Request) -> Answer:
             self.asked.append(path)
             if path == SNAPSHOT and self._left:
-                self._exposition.publish(self._left.pop(0), self._findings)
+                self.publish()
             if path == SNAPSHOT and self._old:
                 assert self._exposition.snapshot is not None
                 plain = json.loads(dump_snapshot(self._exposition.snapshot))

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,10 @@ from gpugauge.cli import main
 from gpugauge.cli.terminal.table import width
 from gpugauge.model.finding import Severity
 from gpugauge.model.workload import HOST, Owner, Scope
-from tests.k8s.fakes.api_server import PODS, FakeApiServer
+from tests.k8s.fakes.api_server import PODS
 from tests.k8s.fakes.waiting import until
 from tests.k8s.gauges import Agent, BadAgent, Cluster
-from tests.k8s.kubectl import as_plugin, use_kubectl
-from tests.k8s.readings import INTERVAL_NS, Work, finding, reading, two
+from tests.k8s.readings import INTERVAL_NS, Work, finding, two
 from tests.support.snapshots import GPU_A, GPU_B, SECOND, device, health, owner
 
 DATA = Path(__file__).parent.parent / "data"
@@ -41,19 +40,6 @@ PRIME = Work(
     held_bytes=5_915_587_277,
     requested_bytes=3_367_900_313,
 )
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    use_kubectl(tmp_path, monkeypatch)
-    as_plugin(monkeypatch)
-    monkeypatch.setenv("COLUMNS", "160")
-    with FakeApiServer() as server:
-        made = Cluster(server, tmp_path)
-        yield made
-        made.close()
-        # Every kubectl has ended with the command that started it.
-        until(lambda: server.forwards.open_now == 0)
 
 
 @pytest.fixture
@@ -207,25 +193,6 @@ def test_one_pod_and_one_node(cluster: Cluster, top: Any) -> None:
         assert why in text
 
 
-@pytest.mark.parametrize(
-    ("sort", "first"),
-    [("launches", "a"), ("waits", "b"), ("to-gpu", "c"), ("memory", "d"), ("findings", "e")],
-)
-def test_rows_come_in_the_order_that_was_asked_for(
-    cluster: Cluster, top: Any, sort: str, first: str
-) -> None:
-    works = [
-        Work(owner=owner("e"), idle_ns=None),
-        Work(owner=owner("d"), held_bytes=3),
-        Work(owner=owner("c"), to_gpu_bytes=3),
-        Work(owner=owner("b"), waits_ns=3),
-        Work(owner=owner("a"), launches=3),
-    ]
-    cluster.node("node-a", Agent(two(works, "node-a"), [finding("hang", owner("e"))]))
-    names = [row["pod"] for row in plain(top("-A", "--json", "--sort", sort))["rows"]]
-    assert names == [first, *sorted(set("abcde") - {first})]
-
-
 def test_workloads_and_ended_pods(cluster: Cluster, top: Any) -> None:
     works = [PRIME, Work(owner=SERVE), Work(owner=owner("train-9"), processes=0, times=False)]
     cluster.node("node-a", Agent([*two(works, "node-a")] * 2))
@@ -235,50 +202,7 @@ def test_workloads_and_ended_pods(cluster: Cluster, top: Any) -> None:
     assert {row["pod"] for row in rows} == {"train-0", SERVE.pod, "train-9"}
 
 
-# ---- what is not known ---------------------------------------------------------
-
-
-def changed(after: list[Work], **given: Any) -> list[Any]:
-    """Return a reading of PRIME, and one that differs by more than its counters."""
-    values = {"agent": health(started_ns=97)} | given
-    return [reading([PRIME], "node-a", after=False), reading(after, "node-a", after=True, **values)]
-
-
-RATES = ("launches_per_second", "known_idle_ratio", "to_gpu_bytes_per_second")
-
-
-@pytest.mark.parametrize(
-    "snapshots",
-    [
-        changed([PRIME], agent=health(started_ns=9_999_991)),
-        changed([PRIME], number=2),
-        changed([PRIME], time_monotonic_ns=3),
-        [reading([PRIME], "node-a", after=False)],
-        [reading([], "node-a", after=False), reading([PRIME], "node-a", after=True)],
-    ],
-    ids=["restarted", "ticks anew", "booted", "no tick between", "a new pod"],
-)
-def test_a_rate_of_two_runs_or_of_one_look_is_not_known(
-    cluster: Cluster, top: Any, snapshots: list[Any]
-) -> None:
-    cluster.node("node-a", Agent(snapshots))
-    (row,) = plain(top("-A", "--json"))["rows"]
-    assert [row[name] for name in (*RATES, "to_host_bytes_per_second")] == [None] * 4
-    assert row["memory_held_bytes"] == 5_915_587_277  # what is known of now stays
-
-
-def test_a_counter_that_went_back_is_not_known_and_the_others_are(
-    cluster: Cluster, top: Any
-) -> None:
-    back = Work(owner=TRAIN, launches=-2, to_gpu_bytes=-3, idle_ns=-5, waits_ns=-7,
-                to_host_bytes=67_867_967)  # fmt: skip
-    cluster.node("node-a", Agent(changed([back])))
-    (row,) = plain(top("-A", "--json"))["rows"]
-    assert [row[name] for name in (*RATES, "host_waits_ratio")] == [None] * 4 or (
-        # Nodes inside graphs are added to launches: they went back as well.
-        row["launches_per_second"] is None
-    )
-    assert row["to_host_bytes_per_second"] == 67_867_967 / (INTERVAL_NS / SECOND)
+# ---- faults --------------------------------------------------------------------
 
 
 def test_an_older_agent_has_no_findings_and_all_else(cluster: Cluster, top: Any) -> None:
@@ -291,7 +215,16 @@ def test_an_older_agent_has_no_findings_and_all_else(cluster: Cluster, top: Any)
     assert text.splitlines()[1].endswith(" ?")
 
 
-# ---- faults --------------------------------------------------------------------
+def test_an_agent_with_a_token_wants_it(cluster: Cluster, top: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "agents-token"
+    secret.write_text("a-token-of-many-characters\n")
+    cluster.node("node-a", Agent(two([PRIME], "node-a"), token_file=str(secret)))
+    code, text = top("-A")
+    assert code == 4
+    assert "gauges/gpugauge-node-a wants its bearer token (HTTP 403). Give its file" in text
+    rows = plain(top("-A", "--json", "--listen-bearer-token-file", str(secret)))["rows"]
+    assert [row["pod"] for row in rows] == ["train-0"]
+
 
 FAULTS = {
     "half": "no agent answers at gauges/gpugauge-half (the answer ends too early)",

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from gpugauge import __version__, cli
-from gpugauge.cli import check, check_driver, check_linux, functions
-from gpugauge.cli.check_line import Line, State
+from gpugauge.cli import check, functions
+from gpugauge.cli.check import driver as check_driver
+from gpugauge.cli.check import linux as check_linux
+from gpugauge.cli.check.line import Line, State
 from gpugauge.ebpf.features import NEEDED, Feature
 from gpugauge.errors import ForeignDataError, SettingError, UnavailableError, UnsupportedError
 from gpugauge.model.device import Inventory

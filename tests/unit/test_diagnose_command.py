@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpugauge.cli import main
-from gpugauge.cli.diagnose_lines import with_lines
+from gpugauge.cli.diagnose.lines import with_lines
 from gpugauge.codec.finding import dump_findings, load_findings
 from gpugauge.codec.recording import RecordingWriter
 from gpugauge.diagnosis import Engine

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpugauge.cli import diagnose_source as source
+from gpugauge.cli.diagnose import source
 from gpugauge.diagnosis import prometheus
 from gpugauge.diagnosis.exported import METRICS
 from gpugauge.diagnosis.prometheus import cluster_snapshots

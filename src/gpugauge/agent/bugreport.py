@@ -130,6 +130,10 @@ class ReportPage:
         if agent is not None:
             found["libraries"] = [library_part(each) for each in agent.tracer.libraries()]
             found["proof"] = dataclasses.asdict(agent.proof)
+            found["kubernetes"] = {
+                "asked": agent.attribution.kubernetes,
+                "watch_age_seconds": agent.attribution.watch_age_seconds,
+            }
             found["sideband"] = {
                 "lost": agent.libraries.sideband_lost,
                 "error": agent.libraries.sideband_error,

@@ -35,7 +35,7 @@ def ask(
     """Return the body of a page of the agent.
 
     Args:
-        url: `http://127.0.0.1:9836`; only http, as the agent serves no other.
+        url: `http://127.0.0.1:9836`; https for an agent behind a proxy, as it serves http alone.
         path: With its query.
         token: The bearer token, where the agent wants one.
         where: Which agent it is, for people; "" for the host and port of the URL.
@@ -49,14 +49,16 @@ def ask(
     """
     parts = urlsplit(url)
     try:
-        host, port = parts.hostname, parts.port or 9836
+        secure = parts.scheme == "https"
+        host, port = parts.hostname, parts.port or (443 if secure else 9836)
     except ValueError:
         host, port = None, 0
-    if parts.scheme != "http" or not host:
+    if parts.scheme not in ("http", "https") or not host:
         raise SettingError(f"{url[:120]} is no URL of an agent.", "Give one as http://HOST:9836.")
     where = where or f"{host}:{port}"
     until = time.monotonic() + seconds
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+    connection = connect(host, port, timeout=seconds)
     headers = {"Authorization": f"Bearer {token.decode('latin-1')}"} if token else {}
     try:
         connection.request("GET", path, headers=headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpugauge.codec.finding import load_findings
+from gpugauge.codec.finding import load_findings, load_lacked
 from gpugauge.codec.snapshot import load_snapshot
 from gpugauge.errors import ForeignDataError
 from gpugauge.model.finding import Finding
@@ -25,6 +25,8 @@ class Reading:
     snapshot: Snapshot
     findings: tuple[Finding, ...] | None
     """None: this agent does not tell."""
+    lacked: tuple[str, ...] = ()
+    """What the diagnosis could not see."""
 
 
 def read(link: Link, seconds: float = SECONDS) -> Reading:
@@ -37,7 +39,10 @@ def read(link: Link, seconds: float = SECONDS) -> Reading:
     body = link.ask(SNAPSHOT, seconds=seconds, limit_bytes=LIMIT_BYTES)
     try:
         snapshot = load_snapshot(body)
-        return Reading(snapshot, _findings(link, seconds))
+        found = _findings(link, seconds)
+        if found is None:
+            return Reading(snapshot, None)
+        return Reading(snapshot, load_findings(found), load_lacked(found))
     except ForeignDataError as error:
         raise ForeignDataError(
             f"its answer has another form ({error.sentence.rstrip('.')})",
@@ -45,9 +50,9 @@ def read(link: Link, seconds: float = SECONDS) -> Reading:
         ) from None
 
 
-def _findings(link: Link, seconds: float) -> tuple[Finding, ...] | None:
+def _findings(link: Link, seconds: float) -> bytes | None:
     try:
-        return load_findings(link.ask(FINDINGS, seconds=seconds, limit_bytes=LIMIT_BYTES))
+        return link.ask(FINDINGS, seconds=seconds, limit_bytes=LIMIT_BYTES)
     except PageError as error:
         if error.status == 404:
             return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -15,17 +14,23 @@ from gpugauge.codec.recording import RecordingReader
 from gpugauge.codec.snapshot import load_snapshot
 from gpugauge.diagnosis.engine import Engine
 from gpugauge.diagnosis.prometheus import cluster_snapshots
-from gpugauge.errors import ForeignDataError, UnavailableError
-from gpugauge.model.finding import Finding
+from gpugauge.errors import UnavailableError
+from gpugauge.model.finding import Finding, Severity
 from gpugauge.model.snapshot import Snapshot
+from gpugauge.remote.fleet import Fleet
+from gpugauge.remote.link import Link
+from gpugauge.remote.page import PageError
 from gpugauge.settings import Settings
 
 SECOND = 1_000_000_000
-TIMEOUT_SECONDS = 10.0
-LIMIT_BYTES = 64 * 1024 * 1024
+FINDINGS = "/api/v1/findings"
+SNAPSHOT = "/api/v1/snapshot"
+RANK = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 WARM_SECONDS = 900.0
 """Asked of Prometheus before the time of interest, so that what is usual is known by then."""
 LEAST_SNAPSHOTS = 3
+WATCH_SECONDS = 60.0
+"""An agent that does not diagnose itself is watched for this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,7 @@ class _Log:
     def since(self, seconds: float) -> tuple[Finding, ...]:
         """Return findings that held within the last seconds, as the engines rank them."""
         oldest = self.last_ns - int(seconds * SECOND)
-        rank = {"critical": 0, "warning": 1, "info": 2}
-        kept = [f for f in self.found.values() if f.seen_unix_ns >= oldest]
-        return tuple(sorted(kept, key=lambda f: (rank[f.severity], -f.explained_ratio)))
+        return by_weight(f for f in self.found.values() if f.seen_unix_ns >= oldest)
 
     def lacked(self) -> tuple[str, ...]:
         """Return what rules could not see at their last look."""
@@ -116,56 +119,55 @@ def from_prometheus(url: str, settings: Settings, since_seconds: float, now_seco
     return Seen(log.since(since_seconds), where, notes, simulated=log.simulated)
 
 
-def from_agent(
-    url: str, settings: Settings, since_seconds: float, watch_seconds: float = 60.0
-) -> Seen:
+def from_agent(link: Link, settings: Settings, since_seconds: float) -> Seen:
     """Ask an agent what it has found; watch its snapshots if it does not diagnose itself.
 
     Raises:
         UnavailableError: it does not answer.
         ForeignDataError: the answer is not an agent's.
     """
-    base = (url or f"http://127.0.0.1:{settings.listen.port}").rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise UnavailableError(f"{base[:120]} is not an http(s) URL.", "Give http://HOST:9836.")
-    status, body = _get(f"{base}/api/v1/findings", settings)
-    if status == HTTPStatus.OK:
+    where = link.node or link.where
+    try:
+        body = link.ask(FINDINGS)
+    except PageError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    else:
         found = load_findings(body)
         oldest = time.time_ns() - int(since_seconds * SECOND)
         kept = tuple(f for f in found if f.seen_unix_ns >= oldest)
-        return Seen(kept, base, load_lacked(body), True, any(f.simulated for f in kept))
-    if status != HTTPStatus.NOT_FOUND:
-        text = body[:200].decode(errors="replace").strip()
-        raise UnavailableError(f"The agent at {base} answered {status}: {text}.", "See its log.")
-    log, until = _Log(settings), time.monotonic() + watch_seconds
+        return Seen(kept, where, load_lacked(body), True, any(f.simulated for f in kept))
+    log, until = _Log(settings), time.monotonic() + WATCH_SECONDS
     while time.monotonic() < until:
-        status, body = _get(f"{base}/api/v1/snapshot", settings)
-        if status == HTTPStatus.OK:
-            log.feed([load_snapshot(body)])
+        with suppress(PageError):  # it has no snapshot yet
+            log.feed([load_snapshot(link.ask(SNAPSHOT))])
         time.sleep(settings.tick_seconds)
     if not log.snapshots:
-        raise UnavailableError(f"The agent at {base} has no snapshot yet.", "Try again later.")
-    return Seen(log.since(since_seconds), base, log.lacked(), True, log.simulated)
+        raise UnavailableError(f"The agent at {where} has no snapshot yet.", "Try again later.")
+    return Seen(log.since(since_seconds), where, log.lacked(), True, log.simulated)
 
 
-def _get(url: str, settings: Settings) -> tuple[int, bytes]:
-    request = urllib.request.Request(url)  # noqa: S310 - http(s) only, checked before
-    token_file = settings.listen.bearer_token_file
-    try:
-        if token_file:
-            token = Path(token_file).read_text().strip()
-            request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-            body: bytes = answer.read(LIMIT_BYTES + 1)
-            status: int = answer.status
-    except urllib.error.HTTPError as error:
-        return error.code, error.read(4096)
-    except (OSError, ValueError) as error:
-        base, why = url.partition("/api/")[0], getattr(error, "reason", error)
-        raise UnavailableError(
-            f"No agent answers at {base}: {why}.",
-            "Start one with `gpugauge run`, or give --file or --prometheus.",
-        ) from error
-    if len(body) > LIMIT_BYTES:
-        raise ForeignDataError("The answer is too large.", "Is this the agent's port?")
-    return status, body
+def from_agents(links: Iterable[Link], settings: Settings, since_seconds: float) -> Seen:
+    """Ask agents of several nodes; one that does not answer is a note.
+
+    Raises:
+        UnavailableError: none of them answers.
+    """
+    with Fleet(links) as fleet:
+        answers = fleet.each(lambda link: from_agent(link, settings, since_seconds))
+    seen = [answer.value for answer in answers if answer.value is not None]
+    silent = [(a.link.node or a.link.where, a.error) for a in answers if a.error is not None]
+    if not seen:
+        raise silent[0][1] if silent else UnavailableError("No agent was asked.")
+    notes = [f"{node}: {error.sentence.rstrip('.')}. {error.next_step}" for node, error in silent]
+    return Seen(
+        by_weight(finding for one in seen for finding in one.findings),
+        seen[0].where if len(answers) == 1 else f"{len(seen)} of {len(answers)} agents",
+        (*notes, *dict.fromkeys(note for one in seen for note in one.notes)),
+        simulated=any(one.simulated for one in seen),
+    )
+
+
+def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings in the order in which the engines rank them."""
+    return tuple(sorted(findings, key=lambda f: (RANK[f.severity], -f.explained_ratio)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpugauge.agent.hosts import file_id, host_root
-from gpugauge.cli.check_line import Line, State
+from gpugauge.cli.check.line import Line, State
 from gpugauge.discovery.host import find_host_drivers, loaded_driver_version
 from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames

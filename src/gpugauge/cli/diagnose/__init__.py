@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpugauge import settings
-from gpugauge.cli import diagnose_source as source
-from gpugauge.cli.diagnose_lines import with_lines
-from gpugauge.cli.diagnose_text import report
+from gpugauge.cli import target as targets
+from gpugauge.cli.diagnose import source
+from gpugauge.cli.diagnose.lines import with_lines
+from gpugauge.cli.diagnose.text import report
+from gpugauge.cli.interrupt import ending_in_order
 from gpugauge.codec.finding import dump_findings
 from gpugauge.errors import EXIT_FOUND, EXIT_OK, GpugaugeError, SettingError
 from gpugauge.model.finding import Finding
@@ -22,7 +24,9 @@ HELP = "Say why a pod is slow, with the numbers that show it; silent when nothin
 EXAMPLES = """\
 examples:
   gpugauge diagnose                               # the agent on this node
-  gpugauge diagnose --pod ml/train-0 --since 30m
+  gpugauge diagnose ml/train-0 --since 30m
+  kubectl gpugauge diagnose ml/train-0            # a pod anywhere: its node's agent
+  kubectl gpugauge diagnose                       # all agents of the cluster
   gpugauge diagnose --file node-7.jsonl.gz        # a recording
   gpugauge diagnose --prometheus http://localhost:9090 --since 1h
 
@@ -34,11 +38,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where to look, at whom, and how to write it."""
+    parser.add_argument("named", nargs="?", default="", metavar="NAMESPACE/POD", help="only this")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--file", type=Path, metavar="RECORDING", help="as `gpugauge record` writes")
     where.add_argument("--prometheus", metavar="URL", help="all nodes that Prometheus scrapes")
-    where.add_argument("--agent", metavar="URL", help="an agent; default: the one on this host")
-    parser.add_argument("--pod", metavar="NAMESPACE/NAME", help="only this pod")
+    parser.add_argument("--pod", default="", metavar="NAMESPACE/NAME", help="the same")
+    parser.add_argument("--node", default="", metavar="NAME", help="only this node of a cluster")
     parser.add_argument(
         "--since", type=_seconds, default=600.0, metavar="TIME", help="how far back; default 10m"
     )
@@ -46,11 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-lines", action="store_true", help="do not sample where Python programs wait"
     )
+    targets.add_arguments(parser)
     settings.add_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, write what was found, and return the exit code."""
+    arguments.pod = arguments.pod or arguments.named
     try:
         seen = _look(arguments)
     except GpugaugeError as error:
@@ -69,17 +76,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _look(arguments: argparse.Namespace) -> source.Seen:
     given = settings.from_arguments(arguments, os.environ)
-    if arguments.pod is not None and arguments.pod.count("/") != 1:
+    if arguments.pod and arguments.pod.count("/") != 1:
         raise SettingError(f"{arguments.pod!r} is not NAMESPACE/NAME.", "Give --pod ml/train-0.")
     if arguments.file is not None:
         return source.from_recording(arguments.file, given, arguments.since)
     if arguments.prometheus is not None:
         return source.from_prometheus(arguments.prometheus, given, arguments.since, time.time())
-    return source.from_agent(arguments.agent or "", given, arguments.since)
+    wanted = targets.target(arguments, given, every=True)
+    if not targets.is_cluster(arguments):
+        return source.from_agent(wanted.links[0], given, arguments.since)
+    with ending_in_order():
+        return source.from_agents(wanted.links, given, arguments.since)
 
 
-def _is_of(finding: Finding, pod: str | None) -> bool:
-    if pod is None:
+def _is_of(finding: Finding, pod: str) -> bool:
+    if not pod:
         return True
     owners = [finding.owner, *(party.owner for party in finding.parties)]
     return any(owner is not None and f"{owner.namespace}/{owner.pod}" == pod for owner in owners)

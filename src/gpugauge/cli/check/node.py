@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpugauge.cli.check_line import Line, State
+from gpugauge.cli.check.line import Line, State
 from gpugauge.explain.gather.look import look
 from gpugauge.explain.report import Report, Verdict
 from gpugauge.explain.sources import of_command

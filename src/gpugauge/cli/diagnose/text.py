@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from datetime import datetime
 
-from gpugauge.cli.diagnose_source import Seen
+from gpugauge.cli.diagnose.source import Seen
 from gpugauge.diagnosis.text import clean, evidence_text, owner_text, percent
 from gpugauge.model.finding import Confidence, Finding
 

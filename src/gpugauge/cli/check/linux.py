@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Iterator
 
-from gpugauge.cli.check_line import Line, State
+from gpugauge.cli.check.line import Line, State
 from gpugauge.ebpf import features
 from gpugauge.ebpf.features import Feature
 from gpugauge.errors import GpugaugeError

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpugauge.cli.terminal.table import visible
+
+LIMIT = 1_000
+"""Characters of a line: parts of it come from others."""
+
 
 class State(StrEnum):
     """How it stands with one thing."""
@@ -14,8 +19,10 @@ class State(StrEnum):
     """The agent runs, and something is missing from what it shows."""
     NOT_OFFERED = "not offered"
     """This Linux does not have it, and the agent does without."""
+    NOT_SEEN = "not seen"
+    """It could not be looked at."""
     FAILED = "failed"
-    """The agent cannot run, or not trace this library."""
+    """The agent cannot run, does not answer, or cannot trace this library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +36,5 @@ class Line:
     remedy: str = ""
 
     def __str__(self) -> str:
-        told = " ".join(part for part in (self.what, self.remedy) if part)
-        return f"{self.state:<12}{self.subject:<24}{told}".rstrip()
+        told = visible(" ".join(part for part in (self.what, self.remedy) if part), LIMIT)
+        return f"{self.state:<12}{visible(self.subject):<24}{told}".rstrip()
