@@ -24,9 +24,13 @@ from gpugauge.diagnosis.text import owner_text
 from gpugauge.model.finding import Confidence, Evidence, Finding, Party, Severity
 from gpugauge.model.workload import Owner, Scope
 from gpugauge.settings import PodEventSettings
+from tests.k8s.fakes.kubelet import FakeKubelet
 from tests.k8s.fakes.objects import NODE, pod_uid
 from tests.k8s.fakes.waiting import until
-from tests.k8s.fakes.writable import EVENTS_V1, WritableApiServer, _event_fault
+from tests.k8s.fakes.writable import EVENTS_V1, WritableApiServer, event_fault
+from tests.k8s.whole import Cluster as Whole
+from tests.k8s.whole import wait_for
+from tests.linux.agents import metrics
 
 NOW_NS = 1_800_000_000_123_456_789
 RIGHT = "Give the service account `{}` on events.events.k8s.io"
@@ -79,7 +83,7 @@ def finding(name="train-0", **more) -> Finding:
 
 def test_an_event_regards_the_pod_with_its_uid():
     made = event(finding(), pod(), NODE)
-    assert _event_fault(made, "ml") == ""
+    assert event_fault(made, "ml") == ""
     assert made["reason"] == "NoisyNeighbour"
     assert made["type"] == "Warning"
     assert made["note"] == "ml/train-0 shares its GPU. Move one of the two."
@@ -130,7 +134,7 @@ def test_whatever_is_said_and_named_makes_an_event_that_is_accepted(sentence, re
     name = ".".join(part.strip("-") or "x" for part in name.split("."))
     made = event(finding(sentence=sentence, remedy=remedy), pod(name), "n" * 300)
     made = json.loads(json.dumps(made))
-    assert _event_fault(made, "ml") == ""
+    assert event_fault(made, "ml") == ""
     assert made["note"].isprintable()
 
 
@@ -144,7 +148,7 @@ def test_a_text_is_cut_between_characters(text, limit):
 @given(st.integers(min_value=-1, max_value=2**70), st.integers(min_value=0, max_value=2**40))
 def test_any_time_and_count_make_a_series(unix_ns, count):
     made = event(finding(found_unix_ns=unix_ns), pod(), NODE) | series(count, unix_ns)
-    assert _event_fault(made, "ml") == ""
+    assert event_fault(made, "ml") == ""
     assert len(micro_time(unix_ns)) == 27
 
 
@@ -508,3 +512,49 @@ def test_an_end_does_not_wait_for_a_silent_server(server, it):
     until(lambda: bool(server.writes))
     one.writer.close()
     assert not one.writer._thread.is_alive()
+
+
+# ---- the whole agent -----------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(tmp_path, server) -> Iterator[Whole]:
+    with FakeKubelet(tmp_path / "kubelet") as kubelet:
+        made = Whole(tmp_path, server, kubelet)
+        yield made
+        made.close()
+
+
+IDLE_SOON = ("--diagnosis-idle-holder-seconds=2", "--diagnosis-startup-seconds=0",
+             "--diagnosis-evaluate-seconds=0.2")  # fmt: skip
+
+
+def test_a_pod_that_holds_a_gpu_idle_gets_an_event(server, cluster):
+    a = cluster.a
+    cluster.give(a)
+    agent = cluster.start_agent("--pod-events-enabled=true", *IDLE_SOON)
+    a.start()
+    a.show()
+    a.work()
+    (made,) = until(server.events, seconds=40)
+    assert made["reason"] == "IdleHolder"
+    assert made["type"] == "Warning"
+    assert made["regarding"]["uid"] == pod_uid("ml/a")
+    assert made["regarding"]["fieldPath"] == "spec.containers{main}"
+    assert made["reportingInstance"] == NODE
+    assert made["note"].startswith("(simulated) ml/a holds")
+    assert server.refused == []
+    found = metrics(cluster.text(), "gpugauge_agent_pod_event_writes_total")
+    assert {dict(key)["outcome"]: count for key, count in found.items() if count} == {"created": 1}
+    assert "Traceback" not in agent.text
+
+
+def test_without_the_setting_nothing_is_written(server, cluster):
+    a = cluster.a
+    cluster.give(a)
+    cluster.start_agent(*IDLE_SOON)
+    a.start()
+    a.show()
+    a.work()
+    wait_for(cluster, lambda text: 'rule="idle_holder"' in text)
+    assert server.writes == []

@@ -255,6 +255,7 @@ def test_every_probe_goes_and_comes_back_through_every_fault(cluster, run):
     assert log.count("probes are switched on") == 1
     assert log.count("'maybe' is neither `on` nor `off`") == 1
     assert "Traceback" not in log
+    assert "HTTP Request" not in log
 
 
 def test_whatever_says_off_wins_and_the_rest_is_told(cluster, run):

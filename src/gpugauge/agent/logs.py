@@ -16,6 +16,8 @@ LINES_PER_MINUTE = 10
 """Of one message; what goes beyond is counted, and told with the next one."""
 MESSAGES_KEPT = 256
 LAST_LINES = 200
+TRANSPORTS = ("httpx", "httpx2")
+"""Of the API server's client: it logs each request as information, which is none here."""
 
 
 class RateLimit(logging.Filter):
@@ -78,6 +80,8 @@ def start_logging(settings: Settings) -> LastLines:
     # One filter before both: a line is judged once.
     gate = _Gate(limit, (stream, kept))
     logging.basicConfig(level=settings.log_level.value.upper(), handlers=[gate])
+    for name in TRANSPORTS:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
     return kept
 
 

@@ -62,7 +62,7 @@ class _WritingHandler(Handler):
         path, namespace, _name = self.fake.route(self.path)
         if not self._allowed("POST", path, body):
             return None
-        why = _event_fault(body, namespace)
+        why = event_fault(body, namespace)
         if self.headers["Content-Type"] != "application/json":
             why = "the media type"
         if why:
@@ -88,7 +88,7 @@ class _WritingHandler(Handler):
             return self._status(404, "NotFound")
         after = _merged(found[0], body)
         if path == EVENTS_V1:
-            why = _event_fault(after, namespace) or _changed(found[0], after)
+            why = event_fault(after, namespace) or _changed(found[0], after)
             if why:
                 self.fake.refused.append((self.path, why))
                 return self._status(422, "Invalid", why)
@@ -158,7 +158,7 @@ def _merged(before: Any, patch: Any) -> Any:
     return after
 
 
-def _event_fault(event: Object, namespace: str) -> str:
+def event_fault(event: Object, namespace: str) -> str:
     """Return why a server refuses an Event; "" if it does not."""
     meta, regarding, series = event["metadata"], event.get("regarding", {}), event.get("series")
     texts = [("reportingController", 63), ("reportingInstance", 128), ("action", 128),
