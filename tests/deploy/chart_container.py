@@ -7,9 +7,9 @@ ones, or all for a privileged container.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,17 +17,14 @@ from typing import Any
 
 from tests.deploy.chart import ROOT, Object, Rendered
 from tests.k8s.fakes.containers import BINDS, RUNC, Container
+from tests.k8s.fakes.objects import NODE
 
 PYTHON = sorted({Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]} - {Path("/usr")})
 IMAGE = (*map(Path, BINDS), ROOT, Path(sys.prefix), *PYTHON)
 """What stands for the image: this machine's programs and this repository, read-only."""
 ALL_CAPABILITIES = [
     f"CAP_{name}"
-    for name in (
-        "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE "
-        "NET_RAW SYS_CHROOT MKNOD SETFCAP SYS_ADMIN SYS_PTRACE SYSLOG BPF PERFMON "
-        "CHECKPOINT_RESTORE"
-    ).split()
+    for name in ["CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE", "NET_RAW", "SYS_CHROOT", "MKNOD", "SETFCAP", "SYS_ADMIN", "SYS_PTRACE", "SYSLOG", "BPF", "PERFMON", "CHECKPOINT_RESTORE"]
 ]
 """Of a privileged container; those that machines of tests lack are left out."""
 
@@ -49,6 +46,8 @@ def run_agent(
     binds: list[Path] | None = None,
     service_account: Path | None = None,
     command: list[str] | None = None,
+    without: frozenset[str] = frozenset(),
+    host_run: Path | None = None,
 ) -> Container:
     """Start the agent as the rendered DaemonSet says; returns at once.
 
@@ -60,24 +59,28 @@ def run_agent(
         binds: More folders, read-only, at the same path.
         service_account: What the kubelet projects into the pod.
         command: Instead of the image's entry point.
+        without: Capabilities that are left out, to see what is lost.
+        host_run: What stands for the host's /run: tests share a machine. None: one of its own.
     """
     pod, container = rendered.pod(name), rendered.container(name)
     context = container["securityContext"]
     folder.mkdir(parents=True)
+    host_run = host_run or folder / "run"
+    host_run.mkdir(exist_ok=True)
     root = folder / "root"
     mounts = [_image(root, one) for one in (*IMAGE, *(binds or [])) if one.exists()]
     volumes = {one["name"]: one for one in pod["volumes"]}
     for mount in container["volumeMounts"]:
-        source = _source(folder, rendered, volumes[mount["name"]], mount)
+        source = _source(folder, rendered, volumes[mount["name"]], mount, host_run)
         if mount["mountPath"] == "/dev":
             mounts = [one for one in mounts if one["destination"] != "/dev"]
         mounts.append(_bind(root, source, mount["mountPath"], mount.get("readOnly", False)))
     if service_account:
         target = "/var/run/secrets/kubernetes.io/serviceaccount"
         mounts.append(_bind(root, service_account, target, True))
-    held = capabilities(context)
+    held = [one for one in capabilities(context) if one.removeprefix("CAP_") not in without]
     env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    env |= {one["name"]: one.get("value", "node-1") for one in container["env"]}
+    env |= {one["name"]: one.get("value", NODE) for one in container["env"]}
     env |= environment or {}
     entry = command or [sys.executable, "-m", "gpugauge", *container["args"]]
     own_dev = any(one["destination"] == "/dev" for one in mounts)
@@ -90,7 +93,7 @@ def run_agent(
             "env": [f"{key}={text}" for key, text in env.items()],
             "cwd": "/",
             "noNewPrivileges": not context.get("allowPrivilegeEscalation", True),
-            "capabilities": {kind: held for kind in ("bounding", "effective", "permitted")},
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), held),
         },
         "root": {"path": str(root), "readonly": context["readOnlyRootFilesystem"]},
         "mounts": [
@@ -143,23 +146,24 @@ def _bind(root: Path, source: Path, target: str, read_only: bool) -> Object:
     return {"destination": target, "type": "bind", "source": str(source), "options": options}
 
 
-def _source(folder: Path, rendered: Rendered, volume: Object, mount: Object) -> Path:
+def _source(
+    folder: Path, rendered: Rendered, volume: Object, mount: Object, host_run: Path
+) -> Path:
     """What the kubelet gives for a volume."""
     if "hostPath" in volume:
         path = Path(volume["hostPath"]["path"])
+        if path.is_relative_to("/run"):
+            path = host_run / path.relative_to("/run")
         if volume["hostPath"]["type"] == "FileOrCreate":
             path.touch()
         assert path.is_dir() or volume["hostPath"]["type"] == "FileOrCreate", path
         return path
     made = folder / "volumes" / volume["name"]
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(parents=True)
+    made.mkdir(parents=True, exist_ok=True)
     if "configMap" in volume:
         for key, text in rendered.one("ConfigMap", volume["configMap"]["name"])["data"].items():
             (made / key).write_text(text)
     if "secret" in volume:
-        import base64
-
         for key, text in rendered.one("Secret", volume["secret"]["secretName"])["data"].items():
             (made / key).write_bytes(base64.b64decode(text))
     return made / mount["subPath"] if "subPath" in mount else made

@@ -65,6 +65,7 @@ def run_container(
     writable: list[Path] | None = None,
     own_pids: bool = True,
     environment: dict[str, str] | None = None,
+    user: int = 0,
 ) -> Container:
     """Start a container and return at once.
 
@@ -78,6 +79,7 @@ def run_container(
         writable: The same, writable.
         own_pids: False for a pod with `hostPID: true`.
         environment: Its variables.
+        user: Who it runs as.
     """
     assert RUNC, "these tests need runc: apt-get install runc"
     folder.mkdir(parents=True)
@@ -95,7 +97,7 @@ def run_container(
         "ociVersion": "1.0.2",
         "process": {
             "terminal": False,
-            "user": {"uid": 0, "gid": 0},
+            "user": {"uid": user, "gid": user},
             "args": command,
             "env": [
                 f"{k}={v}" for k, v in {"PATH": "/usr/bin:/bin", **(environment or {})}.items()
