@@ -20,7 +20,7 @@ from tests.k8s.whole import Cluster
 
 RATE, BEFORE = "15s", "5s"
 PRICE = 3.5
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 60
 CHOSEN = {"namespace": "ml", "workload": "a-0-set", "pod": "a-0", "node": "node-a"}
 """What a person would choose in the variables of one value."""
 NEIGHBOUR = {"workload": "b-0-set", "pod": "b-0"}
