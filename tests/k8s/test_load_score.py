@@ -121,10 +121,28 @@ UNKNOWN = {
 def test_unknown_is_no_score_and_begins_anew(why):
     before = (at(0, {A: 0}), at(60, {A: 60}))
     assert points(*before) == 110
-    off = at(61, {A: 61}, **UNKNOWN[why])
-    assert points(*before, off) is None
-    assert points(*before, off, at(62, {A: 62}), at(121, {A: 121})) is None
-    assert points(*before, off, at(62, {A: 62}), at(122, {A: 62})) == 10
+    off = [at(second, {A: second}, **UNKNOWN[why]) for second in range(61, 82)]
+    assert points(*off) is None
+    assert points(*before, *off) is None
+    assert points(*before, *off, at(82, {A: 82}), at(141, {A: 141})) is None
+    assert points(*before, *off, at(82, {A: 82}), at(142, {A: 82})) == 10
+
+
+@pytest.mark.parametrize("why", UNKNOWN)
+def test_what_is_unknown_for_a_moment_is_passed_over(why):
+    before = (at(0, {A: 0}), at(60, {A: 60}))
+    off = [at(second, {A: second}, **UNKNOWN[why]) for second in range(61, 69)]
+    assert points(*before, *off) == 110
+    assert points(*before, *off, at(69, {A: 69}), at(120, {A: 60})) == 10
+
+
+def test_processes_that_end_are_in_the_list_of_nvml_for_a_while():
+    ended = [
+        at(second, {A: second}, devices=(device(GPU_A, processes=(DeviceProcess(pid, None),)),))
+        for second in range(0, 130)
+        for pid in (1000 + second // 5,)
+    ]
+    assert points(*ended) == 110
 
 
 def test_what_is_no_compute_process_may_be_without_probes():

@@ -6,6 +6,7 @@ and the tick only hands over what it has seen.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from gpugauge.model.finding import Finding
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.settings import Settings
 
+LOG = logging.getLogger(__name__)
+
 
 class ClusterSide:
     """The agent's side towards the cluster; outside one, the signals alone."""
@@ -28,6 +31,7 @@ class ClusterSide:
         self._switch = switch
         self._events: PodEventWriter | None = None
         self._score: LoadScoreWriter | None = None
+        self._broken = False
 
     def start(self, attribution: Attribution) -> bool:
         """Begin; return whether the probes of this node may be put in."""
@@ -48,11 +52,23 @@ class ClusterSide:
     def observe(self, snapshot: Snapshot, findings: Sequence[Finding]) -> Snapshot:
         """Hand over what a tick has seen; return the snapshot with what is told of this side."""
         health = replace(snapshot.agent, off_switches=self._switch.report())
+        snapshot = replace(snapshot, agent=health)
+        if self._broken:
+            return snapshot
+        try:
+            return self._hand_over(snapshot, findings)
+        except Exception:  # counts matter more than what is made of them
+            LOG.exception("Events and the load score have a fault, and are off until a restart.")
+            self._broken = True
+            return snapshot
+
+    def _hand_over(self, snapshot: Snapshot, findings: Sequence[Finding]) -> Snapshot:
+        health = snapshot.agent
         if self._events is not None:
             self._events.observe(findings)
             health = replace(health, pod_events=self._events.state)
         if self._score is not None:
-            self._score.observe(replace(snapshot, agent=health))
+            self._score.observe(snapshot)
             health = replace(health, load_score=self._score.state)
         return replace(snapshot, agent=health)
 

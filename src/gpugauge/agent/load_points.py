@@ -19,6 +19,8 @@ from gpugauge.units import NS_PER_SECOND
 
 WAITING_POINTS = 100
 SHARER_POINTS = 10
+PATIENCE_NS = 10 * NS_PER_SECOND
+"""What is unknown for a shorter time is passed over: NVML may stumble."""
 
 
 class LoadPoints:
@@ -28,40 +30,58 @@ class LoadPoints:
         """Begin with no window."""
         self._window_ns = int(window_seconds * NS_PER_SECOND)
         self._began: Snapshot | None = None
+        self._known_ns: int | None = None
+        """When all was known last."""
+        self._unseen: dict[int, int] = {}
+        """Since when a process that NVML lists has not been traced, by pid."""
         self.points: int | None = None
         """Of the last whole window; None: not known."""
 
     def observe(self, snapshot: Snapshot) -> None:
         """Take the next snapshot."""
-        if not is_known(snapshot):
-            self._began, self.points = None, None
+        now_ns = snapshot.time_monotonic_ns
+        if not self._is_known(snapshot):
+            if self._known_ns is None or now_ns - self._known_ns >= PATIENCE_NS:
+                self._began, self.points = None, None
             return
+        self._known_ns = now_ns
         if self._began is not None:
-            passed_ns = snapshot.time_monotonic_ns - self._began.time_monotonic_ns
+            passed_ns = now_ns - self._began.time_monotonic_ns
             if 0 <= passed_ns < self._window_ns:
                 return
             if passed_ns > 0:
                 self.points = _points(snapshot, _waiting(self._began, snapshot))
         self._began = snapshot
 
+    def _is_known(self, snapshot: Snapshot) -> bool:
+        """Return whether every process that can wait is seen.
 
-def is_known(snapshot: Snapshot) -> bool:
-    """Return whether every process that can wait is seen.
+        Not while probes are off, NVML is silent or lists no GPU, or a process has a context
+        and no probe: its waits are not seen, and the node would look emptier than it is.
+        """
+        now_ns = snapshot.time_monotonic_ns
+        unseen = _untraced(snapshot)
+        self._unseen = {pid: self._unseen.get(pid, now_ns) for pid in unseen}
+        agent = snapshot.agent
+        return (
+            agent.ready
+            and not agent.nvml_error
+            and bool(snapshot.devices)
+            and not any(switch.off for switch in agent.off_switches)
+            # NVML's list is older than the snapshot: who ended is in it for a while.
+            and not any(now_ns - since_ns >= PATIENCE_NS for since_ns in self._unseen.values())
+        )
 
-    Not while probes are off, NVML is silent or lists no GPU, or a process has a context and
-    no probe: its waits are not seen, and the node would look emptier than it is.
-    """
-    agent = snapshot.agent
-    if not agent.ready or agent.nvml_error or not snapshot.devices:
-        return False
-    if any(switch.off for switch in agent.off_switches):
-        return False
-    traced = {process.pid for process in snapshot.processes}
-    return not any(
-        listed.kind == "compute" and listed.pid not in traced
+
+def _untraced(snapshot: Snapshot) -> set[int]:
+    """Return the processes with a context, by NVML, that are not traced."""
+    listed = {
+        each.pid
         for device in snapshot.devices
-        for listed in device.processes or ()
-    )
+        for each in device.processes or ()
+        if each.kind == "compute"
+    }
+    return listed - {process.pid for process in snapshot.processes}
 
 
 def _points(snapshot: Snapshot, waiting: float) -> int:
