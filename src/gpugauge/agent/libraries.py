@@ -28,7 +28,7 @@ from gpugauge.discovery.inspect import Inspector
 from gpugauge.discovery.maps import LibraryNames
 from gpugauge.discovery.pauses import DOUBLED
 from gpugauge.discovery.scan import ProcScanner
-from gpugauge.discovery.watch import GATHER_SECONDS, Watch, cgroup_number
+from gpugauge.discovery.watch import Watch, cgroup_number
 from gpugauge.ebpf.sideband import Sideband
 from gpugauge.errors import GpugaugeError
 from gpugauge.model.library import FileId, Library
@@ -181,7 +181,7 @@ class Libraries:
             if self._sideband is None:
                 self._stop.wait(wait)
             elif self._sideband.wait(wait):
-                self._stop.wait(GATHER_SECONDS)
+                self._watch.gather()
                 guarded(self._take)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._scan_seconds

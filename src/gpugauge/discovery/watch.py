@@ -8,6 +8,7 @@ look a full scan.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -28,9 +29,12 @@ from gpugauge.model.sideband import (
 from gpugauge.units import NS_PER_SECOND
 
 FULL_SCAN_NS = 60 * NS_PER_SECOND
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.01
 """Records are gathered so long: a program that starts makes dozens, one by one. It is a part
 of the 100 ms within which a library that was never seen is traced."""
+GATHER_LONG_SECONDS = 0.05
+"""So long where programs start all the time: half of it is what the next one waits then."""
+QUIET_SECONDS = 0.2
 UNKNOWN_CGROUP = 0
 
 
@@ -71,6 +75,7 @@ class Watch:
         """(pid, start time) -> cgroup, of the processes that map a library."""
         self._listed: Mapping[int, str] = {}
         self._full_scan_ns: int | None = None
+        self._gathered = float("-inf")
 
     def list_devices(self, processes: Mapping[int, str]) -> None:
         """Say which processes are known to use a GPU by other means, such as NVML.
@@ -90,6 +95,12 @@ class Watch:
             self._full_scan_ns = now_ns
             return self._take(self._scanner.scan())
         return self._take(self._scanner.update())
+
+    def gather(self) -> None:
+        """Wait, after the first record, for those that come with it."""
+        quiet = time.monotonic() - self._gathered > QUIET_SECONDS
+        time.sleep(GATHER_SECONDS if quiet else GATHER_LONG_SECONDS)
+        self._gathered = time.monotonic()
 
     def concerns(self, batch: SidebandBatch) -> bool:
         """Return whether there is anything to handle: most of what a node starts is not."""
