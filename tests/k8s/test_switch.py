@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpugauge.agent.switch import Switch
 from gpugauge.attribution.cluster import Cluster
 from gpugauge.attribution.off_switch import ANNOTATION
 from gpugauge.attribution.off_switch_watch import OffSwitchWatch, off_switches
@@ -159,6 +160,24 @@ def test_places_that_settings_leave_out_are_not_watched():
     way = Cluster(node_name=NODE, asked=True)
     none = OffSwitchSettings(node_annotation=False, config_map="")
     assert off_switches(way, none, lambda: None) == ()
+
+
+def test_the_watch_turns_the_probes_by_itself_while_the_tick_stands_still(cluster, tmp_path):
+    before = [(each, signal.getsignal(each)) for each in (signal.SIGUSR1, signal.SIGUSR2)]
+    switch = Switch()
+    turns: list[bool] = []
+    way = Cluster(node_name=NODE, asked=True, kubeconfig=str(cluster.kubeconfig(tmp_path)))
+    try:
+        switch.watch(off_switches(way, OffSwitchSettings(), switch.apply, SHORT))
+        switch.connect(turns.append, off=False)
+        cluster.put(NODES, node(annotations=OFF))  # and nobody calls apply()
+        until(lambda: turns == [False])
+        cluster.put(NODES, node())
+        until(lambda: turns == [False, True])
+    finally:
+        switch.close()
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 # ---- the whole agent -----------------------------------------------------------

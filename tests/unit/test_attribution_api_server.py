@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpugauge.attribution.api_server import ApiServer, TooLarge
+from gpugauge.attribution.api_server import ANSWER_BYTES, ApiServer, Refused, TooLarge
 from gpugauge.attribution.reflector import Reflector
 from gpugauge.attribution.watch_json import ErrorStatus, ListPage, Versioned, WatchEvent, decode
 from gpugauge.attribution.watch_limits import WatchLimits
@@ -54,6 +54,50 @@ def test_a_line_and_a_body_are_read_up_to_their_limit():
         Canned([b"x" * 23, b"x"]).get("/", {}, limit_bytes=23, seconds=9)
     with pytest.raises(UnavailableError):
         Canned([b"x"]).get("/", {}, limit_bytes=23, seconds=-1)
+
+
+class Exchanged(Canned):
+    """A connection that answers writes with these chunks, or with a status."""
+
+    def __init__(self, chunks=(), status=0):
+        super().__init__(chunks)
+        self._status = status
+
+    def _exchange(self, method, path, params, read_seconds, *, headers, body=None):
+        self.sent = (method, path, headers["Content-Type"], body)
+        if self._status:
+            raise Refused(self._status, "No.")
+        yield from self._stream(path, params, read_seconds)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("POST", "application/json"), ("PATCH", "application/merge-patch+json")],
+)
+def test_a_write_says_what_it_is_and_returns_the_whole_answer(method, kind):
+    server = Exchanged([b"{}"[:1], b"{}"[1:]])
+    assert server.write(method, "/x", b"{}", what="events", seconds=9) == b"{}"
+    assert server.sent == (method, "/x", kind, b"{}")
+
+
+def test_an_answer_to_a_write_is_read_up_to_its_limit():
+    chunk = b"x" * (1 << 20)
+    full = Exchanged([chunk] * (ANSWER_BYTES >> 20))
+    assert len(full.write("POST", "/x", b"", what="events", seconds=99)) == ANSWER_BYTES
+    with pytest.raises(TooLarge):
+        Exchanged([chunk] * 64).write("POST", "/x", b"", what="events", seconds=99)
+    with pytest.raises(UnavailableError):
+        Exchanged([b"x"]).write("POST", "/x", b"", what="events", seconds=-1)
+
+
+@pytest.mark.parametrize(("method", "verb"), [("POST", "create"), ("PATCH", "patch")])
+def test_a_refused_write_names_the_right_that_is_missing(method, verb):
+    with pytest.raises(Refused, match=f"Give the service account `{verb}` on events") as caught:
+        Exchanged(status=403).write(method, "/x", b"", what="events", seconds=9)
+    assert caught.value.status == 403
+    with pytest.raises(Refused, match="HTTP 409 for events") as caught:
+        Exchanged(status=409).write(method, "/x", b"", what="events", seconds=9)
+    assert caught.value.status == 409
 
 
 @given(st.binary(max_size=200))
