@@ -169,6 +169,27 @@ def test_every_finding_that_shows_harm_has_an_alert_and_no_other() -> None:
     assert sorted(asked) == sorted({rule.id for rule in DIAGNOSIS} - INFORMATION_ONLY)
 
 
+def test_alerts_on_findings_differ_by_the_rule_only() -> None:
+    """What the unit tests show of one, of clusters, gaps and restarts, is so for all."""
+    shapes = set()
+    for alert in alerts().values():
+        if found := re.search(r'rule="(\w+)"', alert.expr):
+            shapes.add(alert.expr.replace(found[0], ""))
+            assert alert.name == "Gpugauge" + found[1].title().replace("_", "")
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [*recorded().values(), *(alert.expr for alert in alerts().values())],
+    ids=[*recorded(), *alerts()],
+)
+def test_clusters_are_never_mixed(query: str) -> None:
+    for labels in re.findall(r"\b(?:by|on) \(([^)]*)\)", query):
+        assert labels.split(", ")[0] == "cluster", labels
+    assert "ignoring" not in query and "without" not in query
+
+
 def test_counters_that_lose_nothing_are_the_only_ones_left_out() -> None:
     reasons = re.search(r'reason!~"([\w|]+)"', alerts()["GpugaugeLostUpdates"].expr)
     assert reasons
