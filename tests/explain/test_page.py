@@ -190,7 +190,7 @@ def elsewhere(stage: Stage, folder: Path) -> list[str]:
     # kubectl sends a token over TLS alone.
     stage.server.tokens.add("")
     config = str(stage.server.kubeconfig(folder))
-    return ["explain", WANTED, "--kubeconfig", config, "--node-name", "laptop"]
+    return ["explain", WANTED, "--kubeconfig", config]
 
 
 @pytest.mark.parametrize("plugin", [True, False])
@@ -202,6 +202,7 @@ def test_from_elsewhere_kubectl_leads_to_the_agent(
     plugin: bool,
 ) -> None:
     use_kubectl(tmp_path, monkeypatch)
+    monkeypatch.setenv("GPUGAUGE_NODE_NAME", "laptop")
     if plugin:
         as_plugin(monkeypatch)
     no_device_inside(stage)
@@ -212,9 +213,15 @@ def test_from_elsewhere_kubectl_leads_to_the_agent(
     line = elsewhere(stage, tmp_path)
     try:
         assert main(line) == 1
+        assert "container main has no NVIDIA device" in capsys.readouterr().out
+        assert main(["explain", "train-0", "-n", "ml", *line[2:]]) == 1
+        assert "container main has no NVIDIA device" in capsys.readouterr().out
+        assert main(["explain", "--node", objects.NODE, *line[2:]]) == 0
+        assert capsys.readouterr().out.startswith(f"node {objects.NODE}\n")
+        if plugin:
+            assert main(["explain", *line[2:], "--node"]) == 2
     finally:
         server.close()
-    assert "container main has no NVIDIA device" in capsys.readouterr().out
     until(lambda: forwards.open_now == 0)
 
 
@@ -238,6 +245,7 @@ def test_without_a_way_to_the_agent_the_rest_is_told(
     why: str,
 ) -> None:
     use_kubectl(tmp_path, monkeypatch)
+    monkeypatch.setenv("GPUGAUGE_NODE_NAME", "laptop")
     stage.others += [agent_pod()] if agent else []
     stage._publish()
     stage.server.forwards.ports = {}

@@ -46,8 +46,9 @@ def test_a_pod_s_findings_come_from_its_node_s_agent(cluster: Cluster, diagnose:
     assert code == 1
     assert [one["rule"] for one in json.loads(text)["findings"]] == ["hang"]
     assert (here.asked, there.asked) == ([FINDINGS], [])
-    code, text = diagnose("--pod", "ml/train-0")
-    assert code == 1
+    for words in (["--pod", "ml/train-0"], ["train-0", "-n", "ml"]):
+        code, text = diagnose(*words)
+        assert code == 1
     assert text.startswith("WARNING hang, since ")
     cluster.pod("calm-0", "node-a")
     code, text = diagnose("ml/calm-0")
@@ -78,8 +79,9 @@ def test_what_keeps_it_from_looking_is_exit_code_2(cluster: Cluster, diagnose: A
         (["ml/train-0"], "no agent answers at gauges/gpugauge-node-a (the answer ends too early)"),
         (["ml/gone"], "NotFound"),
         (["ml/waits-0"], "The pod ml/waits-0 is on no node, or has ended."),
-        (["train-0"], "is not NAMESPACE/NAME"),
-        (["ml/--all"], "is no name of a pod"),
+        (["other-0", "-n", "ml"], "NotFound"),
+        (["ml/train-0", "-n", "web"], "is not in -n web"),
+        (["ml/--all"], "is no pod. Name one as NAMESPACE/POD."),
     ):
         code, text = diagnose(*words)
         assert code == 2, text
@@ -92,6 +94,7 @@ def test_an_agent_that_does_not_diagnose_is_watched(
 ) -> None:
     monkeypatch.setattr("gpugauge.cli.diagnose.source.WATCH_SECONDS", 0.3)
     cluster.node("node-a", Agent([snapshot(number=n) for n in range(1, 99)], old=True))
-    code, text = diagnose("--node", "node-a", "--tick-seconds", "0.1")
+    monkeypatch.setenv("GPUGAUGE_TICK_SECONDS", "0.1")
+    code, text = diagnose("--node", "node-a")
     assert code == 0
     assert "Nothing found (node-a)" in text

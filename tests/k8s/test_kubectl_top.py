@@ -182,6 +182,7 @@ def test_one_pod_and_one_node(cluster: Cluster, top: Any) -> None:
     cluster.pod("train-0", "node-a")
     assert [r["pod"] for r in plain(top("--pod", "ml/train-0", "--json"))["rows"]] == ["train-0"]
     assert other.asked == []
+    assert [r["pod"] for r in plain(top("--pod", "train-0", "-n", "ml", "--json"))["rows"]]
     told = plain(top("-A", "--node", "node-b", "--json"))
     assert [row["pod"] for row in told["rows"]] == [SERVE.pod]
     for words, why in (
@@ -336,8 +337,9 @@ def test_no_agents_and_no_cluster(cluster: Cluster, top: Any) -> None:
     [
         ["--sort", "luck"],
         ["-n", "ml", "-A"],
-        ["--pod", "train-0"],
+        ["--pod", "../train-0"],
         ["--pod", "ml/train-0", "--node", "x"],
+        ["--pod", "ml/train-0", "-n", "web"],
         ["-n", "../x"],
         ["--node", "-o"],
         ["--interval", "0"],

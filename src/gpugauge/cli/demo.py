@@ -1,4 +1,4 @@
-"""`gpugauge demo`: the agent beside workloads, and what it sees of them."""
+"""`gpugauge demo`: the agent beside workloads, what it sees of them, and incidents it names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 import os
 
 from gpugauge import settings
+from gpugauge.model.finding import Finding
 
-HELP = "Start some workloads and show what the agent sees of them"
+HELP = "Start some workloads, show what the agent sees of them, and let it name three incidents"
 EXAMPLES = """\
 examples:
   sudo gpugauge demo        # on the real driver where there is one, else on the simulated one
@@ -23,5 +24,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Show it."""
     given = settings.from_arguments(arguments, os.environ)
     from gpugauge.agent.demo import demo
+    from gpugauge.cli.diagnose.lines import with_lines
+    from gpugauge.cli.diagnose.text import finding_text
 
-    return demo(given)
+    def tell(finding: Finding) -> str:
+        (whole,), _ = with_lines((finding,))
+        return finding_text(whole)
+
+    return demo(given, tell)

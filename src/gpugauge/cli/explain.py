@@ -30,18 +30,28 @@ examples:
   sudo gpugauge explain ml/train-0          # on the pod's node
   sudo gpugauge explain --node              # this node's layers, without a pod
   kubectl gpugauge explain ml/train-0       # from elsewhere: kubectl leads to its node's agent
+  kubectl gpugauge explain --node node-7    # the layers of a node
   gpugauge explain ml/train-0 --agent http://127.0.0.1:9836   # through a tunnel of your own
 exit code: 1 when a step is broken, else 0
 """
+
+HERE = "."
+"""A node that is no name: the one this process runs on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to explain, whom to ask, the form, and every setting as a flag."""
     parser.add_argument("pod", nargs="?", default="", metavar="NAMESPACE/POD", help="a pod")
-    parser.add_argument("--node", action="store_true", help="this node's layers, without a pod")
+    parser.add_argument(
+        "--node",
+        nargs="?",
+        const=HERE,
+        default="",
+        metavar="NAME",
+        help="a node's layers, without a pod; without a name this host's",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     targets.add_arguments(parser)
-    settings.add_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,9 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
         SettingError: neither a pod nor --node was given, or both.
         UnavailableError: the agent that was named does not answer.
     """
-    if bool(arguments.pod) == arguments.node:
+    if bool(arguments.pod) == bool(arguments.node):
         raise SettingError("Nothing to explain was named.", "Name NAMESPACE/POD, or give --node.")
-    wanted = "" if arguments.node else page.wanted_pod(arguments.pod)
+    wanted = ""
+    if arguments.pod:
+        wanted = page.wanted_pod("/".join(targets.pod_of(arguments, arguments.pod)))
     report = walk(_evidence(arguments, wanted))
     if arguments.json:
         print(json.dumps(page.report_plain(report), indent=1))
@@ -78,6 +90,11 @@ def _evidence(arguments: argparse.Namespace, wanted: str) -> Evidence:
         seen = page.load_evidence(ask(arguments.agent, page.query_of(wanted), token))
         own = replace(sources, local=False)
         return page.joined(seen, look(wanted, own)) if wanted else seen
+    if program.is_plugin() and arguments.node == HERE:
+        raise SettingError("No node was named.", "Give --node NAME.")
+    if arguments.node not in ("", HERE):
+        with ending_in_order(), closing(targets.link_of(arguments, given, arguments.node)) as link:
+            return page.load_evidence(link.ask(page.query_of("")))
     found = look(wanted, sources)
     if found.driver is not None or not found.node_name:
         return found

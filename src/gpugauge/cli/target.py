@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from gpugauge import settings
 from gpugauge.cli import program
 from gpugauge.errors import SettingError, UnavailableError
 from gpugauge.export.access import read_token
 from gpugauge.remote.agents import AgentPod, find
-from gpugauge.remote.cluster import checked, node_of, nodes_of
+from gpugauge.remote.cluster import NAME, checked, node_of, nodes_of
 from gpugauge.remote.kubectl import Kubectl
 from gpugauge.remote.link import DirectLink, Link, PodLink
 from gpugauge.settings import Settings
@@ -33,25 +34,20 @@ class Target:
     """Only this one; "" for all."""
     pod: str = ""
     """Only this one of the namespace; "" for all."""
-    missing: tuple[str, ...] = ()
-    """Nodes that were asked for and have no agent."""
     several_nodes: bool = False
+    """The cluster has more than one node with an agent, and not one of them was named."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how the cluster and its agents are found, in kubectl's own words."""
+    """Add how the cluster and its agents are found, in kubectl's own words, and settings."""
     group = parser.add_argument_group("cluster", "as kubectl has them; docs/kubectl.md tells more")
     group.add_argument("--kubeconfig", default="", metavar="FILE", help="as kubectl's")
     group.add_argument("--context", default="", metavar="NAME", help="as kubectl's")
+    group.add_argument("-n", "--namespace", default="", metavar="NS", help="as kubectl's")
     group.add_argument("--agent-namespace", default="", metavar="NS", help="where the agents run")
     group.add_argument("--agent", default="", metavar="URL", help="ask this agent alone")
-
-
-def add_scope(parser: argparse.ArgumentParser) -> None:
-    """Add whose figures are wanted."""
-    parser.add_argument("-n", "--namespace", default="", metavar="NS", help="only this namespace")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
-    add_place(parser)
+    # Those of the agent itself mean nothing to who asks agents elsewhere.
+    settings.add_flags(parser, only=SETTINGS if program.is_plugin() else ())
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +72,7 @@ def target(arguments: argparse.Namespace, given: Settings, *, every: bool = Fals
     """Return whom to ask.
 
     Args:
-        arguments: With `add_arguments`, and with `add_scope` or `add_place`.
+        arguments: With `add_arguments` and `add_place`.
         given: Has the bearer token, and this host's port.
         every: Without a namespace all are meant, and not the context's.
 
@@ -88,29 +84,22 @@ def target(arguments: argparse.Namespace, given: Settings, *, every: bool = Fals
     token = read_token(given.listen.bearer_token_file)
     if not is_cluster(arguments):
         if arguments.node:
-            raise SettingError(
-                "--node is for a cluster.", "Use kubectl gpugauge, or give --context."
-            )
+            raise SettingError("--node is for a cluster.", "Use kubectl gpugauge, or --context.")
         url = arguments.agent.rstrip("/") or f"http://127.0.0.1:{given.listen.port}"
         return Target((DirectLink(url, token),), namespace, pod)
     kubectl = kubectl_of(arguments)
-    where = arguments.agent_namespace and checked(arguments.agent_namespace, "namespace")
-    if not namespace and not (every or getattr(arguments, "all_namespaces", False)):
+    everywhere = every or getattr(arguments, "all_namespaces", False)
+    if not namespace and not everywhere:
         namespace = kubectl.namespace()
     node = arguments.node and checked(arguments.node, "node")
     if pod:
         node = node_of(kubectl, namespace, pod)
-    agents = find(kubectl, node=node, namespace=where)
-    wanted = frozenset({node}) if node else frozenset(agents)
+    agents = _agents(arguments, node)
+    asked = frozenset(agents)
     if namespace and not node:
-        wanted = nodes_of(kubectl, namespace)
         # A namespace has pods on nodes without a GPU too, and no agent needs to be there.
-        wanted &= frozenset(agents)
-    if not agents:
-        at = f" on the node {node}" if node else ""
-        raise UnavailableError(f"No agent of gpugauge runs{at}.", INSTALL)
-    asked: list[AgentPod] = [agents[name] for name in sorted(wanted) if name in agents]
-    links = tuple(PodLink(kubectl, agent, token) for agent in asked)
+        asked &= nodes_of(kubectl, namespace)
+    links = tuple(PodLink(kubectl, one, token) for name, one in agents.items() if name in asked)
     return Target(links, namespace, pod, several_nodes=len(agents) > 1 and not node)
 
 
@@ -120,23 +109,43 @@ def link_of(arguments: argparse.Namespace, given: Settings, node: str) -> PodLin
     Raises:
         UnavailableError: the cluster cannot be asked, or no agent runs there.
     """
-    kubectl = kubectl_of(arguments)
+    agent = _agents(arguments, checked(node, "node"))[node]
+    return PodLink(kubectl_of(arguments), agent, read_token(given.listen.bearer_token_file))
+
+
+def pod_of(arguments: argparse.Namespace, text: str) -> tuple[str, str]:
+    """Return namespace and name of `NAMESPACE/NAME`, or of `NAME` as kubectl reads it.
+
+    Raises:
+        SettingError: it is no pod's name, or two namespaces were given.
+        UnavailableError: kubectl does not tell the context's namespace.
+    """
+    namespace, slash, name = text.rpartition("/")
+    if slash and arguments.namespace not in ("", namespace):
+        raise SettingError(f"{text[:64]!r} is not in -n {arguments.namespace}.", "Give one.")
+    if not slash and NAME.fullmatch(name) and is_cluster(arguments):
+        namespace = arguments.namespace or kubectl_of(arguments).namespace()
+    if not NAME.fullmatch(namespace) or not NAME.fullmatch(name):
+        raise SettingError(f"{text[:64]!r} is no pod.", "Name one as NAMESPACE/POD.")
+    return namespace, name
+
+
+def _agents(arguments: argparse.Namespace, node: str) -> dict[str, AgentPod]:
     where = arguments.agent_namespace and checked(arguments.agent_namespace, "namespace")
-    agents = find(kubectl, node=node, namespace=where)
-    if node not in agents:
-        raise UnavailableError(f"No agent of gpugauge runs on the node {node}.", INSTALL)
-    return PodLink(kubectl, agents[node], read_token(given.listen.bearer_token_file))
+    agents = find(kubectl_of(arguments), node=node, namespace=where)
+    if not agents:
+        at = f" on the node {node}" if node else ""
+        raise UnavailableError(f"No agent of gpugauge runs{at}.", INSTALL)
+    return agents
 
 
 def _wanted(arguments: argparse.Namespace) -> tuple[str, str]:
-    """Return (namespace, pod)."""
-    namespace = getattr(arguments, "namespace", "")
+    """Return the namespace and the pod that were named; "" for none."""
     everywhere = getattr(arguments, "all_namespaces", False)
-    if bool(namespace) + everywhere + bool(arguments.pod) > 1:
-        raise SettingError("-n, -A and --pod exclude each other.", "Give one of them.")
+    if everywhere and (arguments.namespace or arguments.pod):
+        raise SettingError("-A excludes -n and --pod.", "Give one of them.")
     if not arguments.pod:
-        return namespace and checked(namespace, "namespace"), ""
-    space, slash, name = arguments.pod.partition("/")
-    if not slash or arguments.node:
-        raise SettingError("--pod wants NAMESPACE/NAME, and no --node.", "Give --pod ml/train-0.")
-    return checked(space, "namespace"), checked(name, "pod")
+        return arguments.namespace and checked(arguments.namespace, "namespace"), ""
+    if arguments.node:
+        raise SettingError("--pod and --node exclude each other.", "Give one of them.")
+    return pod_of(arguments, arguments.pod)

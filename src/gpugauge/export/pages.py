@@ -18,7 +18,7 @@ STALLED_SECONDS_AT_LEAST = 15.0
 """A tick this late is a stall: far above a scan or an attach, far below a scrape or two."""
 
 OWNERS_ALONE = "detail=owner"
-"""In the query: a tenth of the bytes, for who asks many nodes every second."""
+"""In the query: without what rates of owners do not need, for who asks many nodes at a time."""
 
 
 def standard_pages(exposition: Exposition, settings: Settings) -> dict[str, Page]:

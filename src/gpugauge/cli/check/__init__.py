@@ -31,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
     targets.add_place(parser)
     targets.add_arguments(parser)
-    settings.add_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from gpugauge.cli.diagnose.lines import with_lines
 from gpugauge.cli.diagnose.text import report
 from gpugauge.cli.interrupt import ending_in_order
 from gpugauge.codec.finding import dump_findings
-from gpugauge.errors import EXIT_FOUND, EXIT_OK, GpugaugeError, SettingError
+from gpugauge.errors import EXIT_FOUND, EXIT_OK, GpugaugeError
 from gpugauge.model.finding import Finding
 
 HELP = "Say why a pod is slow, with the numbers that show it; silent when nothing is wrong"
@@ -52,41 +52,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-lines", action="store_true", help="do not sample where Python programs wait"
     )
     targets.add_arguments(parser)
-    settings.add_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, write what was found, and return the exit code."""
     arguments.pod = arguments.pod or arguments.named
     try:
-        seen = _look(arguments)
+        pod, seen = _look(arguments)
     except GpugaugeError as error:
         print(f"gpugauge: could not look: {error}", file=sys.stderr)
         return EXIT_COULD_NOT_LOOK
-    findings = tuple(f for f in seen.findings if _is_of(f, arguments.pod))
+    findings = tuple(f for f in seen.findings if _is_of(f, pod))
     if seen.is_live and not arguments.no_lines:
         findings, notes = with_lines(findings)
         seen = replace(seen, notes=(*seen.notes, *notes))
     if arguments.json:
         print(dump_findings(findings).decode())
     else:
-        print(report(findings, seen, arguments.pod))
+        print(report(findings, seen, pod))
     return EXIT_FOUND if findings else EXIT_OK
 
 
-def _look(arguments: argparse.Namespace) -> source.Seen:
+def _look(arguments: argparse.Namespace) -> tuple[str, source.Seen]:
+    """Return the pod in question, "" for all, and what was seen."""
     given = settings.from_arguments(arguments, os.environ)
-    if arguments.pod and arguments.pod.count("/") != 1:
-        raise SettingError(f"{arguments.pod!r} is not NAMESPACE/NAME.", "Give --pod ml/train-0.")
+    if arguments.pod:
+        arguments.pod = "/".join(targets.pod_of(arguments, arguments.pod))
     if arguments.file is not None:
-        return source.from_recording(arguments.file, given, arguments.since)
+        return arguments.pod, source.from_recording(arguments.file, given, arguments.since)
     if arguments.prometheus is not None:
-        return source.from_prometheus(arguments.prometheus, given, arguments.since, time.time())
+        url, now = arguments.prometheus, time.time()
+        return arguments.pod, source.from_prometheus(url, given, arguments.since, now)
     wanted = targets.target(arguments, given, every=True)
     if not targets.is_cluster(arguments):
-        return source.from_agent(wanted.links[0], given, arguments.since)
+        return arguments.pod, source.from_agent(wanted.links[0], given, arguments.since)
     with ending_in_order():
-        return source.from_agents(wanted.links, given, arguments.since)
+        return arguments.pod, source.from_agents(wanted.links, given, arguments.since)
 
 
 def _is_of(finding: Finding, pod: str) -> bool:

@@ -37,7 +37,8 @@ exit code: 0; 2 a bad argument; 4 the cluster, or every agent that was asked, di
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to show, of whom, how often and in which form."""
     parser.add_argument("what", nargs="?", default="pods", choices=("pods", "nodes"))
-    targets.add_scope(parser)
+    targets.add_place(parser)
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
     parser.add_argument("--workload", default="", metavar="NAME", help="only pods of this workload")
     parser.add_argument("--ended", action="store_true", help="also pods whose processes ended")
     parser.add_argument("--sort", default="launches", choices=SORTS, help="default %(default)s")
@@ -59,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at-once", type=_agents, default=AT_ONCE, metavar="AGENTS", help="default %(default)s"
     )
     targets.add_arguments(parser)
-    settings.add_flags(parser, only=targets.SETTINGS)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from gpugauge.model.abi import Slot
 from gpugauge.model.finding import Finding, Severity
 from gpugauge.model.process import HOST_FAMILIES
 from gpugauge.model.snapshot import OwnerTime, Series, Snapshot
-from gpugauge.model.workload import Owner
+from gpugauge.model.workload import UNKNOWN, Owner
 from gpugauge.remote.reading import Reading
 from gpugauge.units import NS_PER_SECOND
 
@@ -80,7 +80,7 @@ def rows(before: Reading | None, now: Reading, *, ended: bool = False) -> list[R
             (old_times.get(one.owner), times.get(one.owner)),
             passed_ns or 0,
             gpu=names.get(one.gpu_uuid, ""),
-            sharers=sharers.get(one.gpu_uuid) if one.gpu_uuid in names else None,
+            sharers=None if one.gpu_uuid == UNKNOWN else sharers.get(one.gpu_uuid, 0),
             findings=None if found is None else tuple(_of(found, one)),
         )
         for one in snapshot.series
