@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -149,6 +150,16 @@ class Place:
         self.machine.close()
 
 
+def attached(agent: ContainerAgent, name: str) -> bool:
+    """Whether the driver library of a pod has probes."""
+    return re.search(rf"tracer: attached to \S*/{name}-driver/", agent.text) is not None
+
+
+def let_work(orders: Path) -> None:
+    (orders / "go-0").touch()
+    until(lambda: (orders / "done-0").exists(), seconds=60)
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("certificate")
@@ -171,7 +182,7 @@ def place(tmp_path: Path, certificate: Path) -> Iterator[Place]:
     shutil.copy(certificate / "ca.crt", account)
     (account / "token").write_text(TOKEN)
     (account / "namespace").write_text("gpugauge")
-    paths = (PODS, NAMESPACES, NODES, CONFIG_MAPS, SLICES)
+    paths = (PODS, NAMESPACES, NODES, "/api/v1/configmaps", SLICES)
     with (
         FakeApiServer(paths=paths, tls=certificate / "both.pem") as server,
         FakeKubelet(tmp_path / "kubelet") as kubelet,

@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.chart import render
-from tests.deploy.chart_place import LAUNCHES, ContainerAgent, certificate, place  # noqa: F401
+from tests.deploy.chart_place import (
+    LAUNCHES,
+    ContainerAgent,
+    attached,
+    certificate,  # noqa: F401 (a fixture)
+    let_work,
+    place,  # noqa: F401 (a fixture)
+)
 from tests.k8s.fakes.waiting import until
 from tests.k8s.whole import by_pod
 
@@ -25,18 +32,8 @@ PRESETS = {
 }
 
 
-def attached(agent: ContainerAgent, name: str) -> bool:
-    """Whether the driver library of a pod has probes."""
-    return re.search(rf"tracer: attached to \S*/{name}-driver/", agent.text) is not None
-
-
 def launches(agent: ContainerAgent) -> dict[str, float]:
     return by_pod(agent.get("/metrics"), "launches_total")
-
-
-def let_work(orders: Path) -> None:
-    (orders / "go-0").touch()
-    until(lambda: (orders / "done-0").exists(), seconds=60)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -150,7 +147,7 @@ def test_nothing_outside_its_volumes_can_be_written(place) -> None:
 @pytest.mark.parametrize(("preset", "reads"), [("capabilities", False), ("privileged", True)])
 def test_the_linux_log_needs_the_preset_privileged(place, preset, reads) -> None:
     """/dev/kmsg is a device that only privileged containers are allowed, whatever they hold."""
-    script = "mknod /tmp/kmsg c 1 11; dd if=/tmp/kmsg bs=8192 count=1 | wc -c"
+    script = "mknod /tmp/kmsg c 1 11; dd if=/tmp/kmsg bs=8192 count=1 2>/dev/null | wc -c"
     made = place.start(render(place.values(**PRESETS[preset])), command=["sh", "-c", script])
     until(lambda: made.container.status == "stopped", seconds=60)
     assert (int(made.text.split()[-1]) > 0) is reads, made.text
