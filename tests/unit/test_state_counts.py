@@ -9,7 +9,8 @@ from gpugauge.ebpf import objects_file
 from gpugauge.ebpf.layout import Layout
 from gpugauge.ebpf.object import BpfObject
 from gpugauge.state.counts import CountsTable
-from gpugauge.state.memo import Memo
+from gpugauge.state.lanes import Lanes
+from gpugauge.state.memo import LanesMemo, Memo
 from gpugauge.state.raw import Chunks
 
 LAYOUT = Layout(BpfObject(objects_file.read("gpu")).btf)
@@ -89,3 +90,31 @@ def test_a_memo_remembers_this_tick_and_the_last() -> None:
     memo.turn()
     assert [memo(1), memo(2)] == [-1, -2]
     assert made == [1, 2, 2]
+
+
+def test_a_memo_of_lanes_goes_by_the_tuple_and_the_number() -> None:
+    made: list[tuple[int, int]] = []
+
+    def make(lanes: tuple[int, ...], more: int) -> int:
+        made.append((lanes[0], more))
+        return lanes[0] + more
+
+    memo = LanesMemo(make)
+    for value in range(200):  # tuples that are gone must not be taken for new ones
+        assert memo((value, 1), 5) == value + 5
+        lanes = (value, 2)
+        assert [memo(lanes), memo(lanes, 7), memo(lanes)] == [value, value + 7, value]
+        if value % 3 == 0:
+            memo.turn()
+    assert len(made) == 600
+
+
+lane = st.one_of(st.integers(0, 5), st.integers(0, (1 << 64) - 1), st.just(1 << 63))
+
+
+@given(st.lists(st.tuples(lane, lane), min_size=1, max_size=6))
+def test_no_lane_falls_whatever_its_neighbours_do(pairs) -> None:
+    lanes = Lanes(len(pairs))
+    old, new = (lanes.join(values) for values in zip(*pairs, strict=True))
+    risen = lanes.values(lanes.rise(old, new))
+    assert risen == (tuple(map(max, *zip(*pairs, strict=True))) if old else lanes.values(new))

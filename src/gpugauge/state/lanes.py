@@ -11,7 +11,10 @@ from __future__ import annotations
 import operator
 import struct
 
+from gpugauge.state.memo import Memo
+
 LANE_BYTES = 8
+LANE_BITS = 64
 
 
 class Lanes:
@@ -21,13 +24,23 @@ class Lanes:
         self.count = count
         self.size_bytes = count * LANE_BYTES
         self._struct = struct.Struct(f"<{count}Q")
+        self._high = sum(1 << (LANE_BITS * (lane + 1) - 1) for lane in range(count))
+        """The highest bit of each lane."""
+        self._values: Memo[int, tuple[int, ...]] = Memo(self._unpack)
+
+    def turn(self) -> None:
+        """Begin a tick."""
+        self._values.turn()
 
     def wide(self, data: bytes) -> int:
         """Return a row as a wide integer."""
         return int.from_bytes(data, "little")
 
     def values(self, wide: int) -> tuple[int, ...]:
-        """Return the lanes of a wide integer."""
+        """Return the lanes of a wide integer: one tuple for all who ask within a tick."""
+        return self._values(wide)
+
+    def _unpack(self, wide: int) -> tuple[int, ...]:
         return self._struct.unpack(wide.to_bytes(self.size_bytes, "little"))
 
     def join(self, values: tuple[int, ...]) -> int:
@@ -41,6 +54,11 @@ class Lanes:
         counter must not go back for it.
         """
         if old == new or not old:
+            return new
+        # With its highest bit set, a lane that has not fallen keeps it when the old one is
+        # taken off, and borrows nothing from the next.
+        high = self._high
+        if not (old | new) & high and ((new | high) - old) & high == high:
             return new
         before, after = self.values(old), self.values(new)
         if any(map(operator.gt, before, after)):

@@ -41,6 +41,7 @@ class Processes:
         """Take in one tick; `open_at` are (process number, place) where calls are open now."""
         self._slots.turn()
         self.reading.turn()
+        self.counts.lanes.turn()
         self.counts.update(raw.process_counts, raw.thread_counts)
         self.identities.update(raw.devices, raw.contexts, facts.inventory)
         for index, data in raw.slots.items():

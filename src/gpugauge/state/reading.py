@@ -10,7 +10,7 @@ from gpugauge.model import abi
 from gpugauge.model.abi import Cause, Slot
 from gpugauge.model.process import Histogram, Operation
 from gpugauge.state.lanes import LANE_BYTES
-from gpugauge.state.memo import Memo
+from gpugauge.state.memo import LanesMemo
 
 SLOTS = tuple(Slot)
 CAUSES = tuple(Cause)
@@ -43,13 +43,12 @@ class CountsReading:
             for slot in SLOTS
             for at in [self._slots + slot * self._slot_lanes]
         )
-        self._operations = Memo(self._read_operations)
+        self._operations = LanesMemo(self._read_operations)
         self._blocked = lane("blocked_ns")
         self._histogram = lane("histogram")
         self._blocked_end = self._blocked + len(CAUSES)
-        self._histogram_end = self._histogram + len(CAUSES) * abi.HISTOGRAM_BUCKETS
-        self._blocked_ns = Memo(self._read_blocked_ns)
-        self._histograms = Memo(self._read_histograms)
+        self._blocked_ns = LanesMemo(self._read_blocked_ns)
+        self._histograms = LanesMemo(self._read_histograms)
         self._issue_histogram = lane("issue_histogram")
         self._issue_sum = lane("issue_sum_ns")
         self._deep_launches = lane("deep_launches")
@@ -69,7 +68,7 @@ class CountsReading:
         """Return the counters of every slot that was called."""
         return self._operations(lanes)
 
-    def _read_operations(self, lanes: tuple[int, ...]) -> Mapping[Slot, Operation]:
+    def _read_operations(self, lanes: tuple[int, ...], _more: int) -> Mapping[Slot, Operation]:
         return MappingProxyType(
             {
                 slot: Operation(calls, lanes[errors], lanes[size], lanes[duration])
@@ -93,28 +92,25 @@ class CountsReading:
 
     def blocked_ns(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, int]:
         """Return blocked time by cause; that of the launch queue is computed elsewhere."""
-        return self._blocked_ns((lanes[self._blocked : self._blocked_end], queue_ns))
+        return self._blocked_ns(lanes, queue_ns)
 
-    @staticmethod
-    def _read_blocked_ns(given: tuple[tuple[int, ...], int]) -> Mapping[Cause, int]:
-        found = dict(zip(CAUSES, given[0], strict=True))
-        found[Cause.LAUNCH_QUEUE] += given[1]
+    def _read_blocked_ns(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, int]:
+        found = dict(zip(CAUSES, lanes[self._blocked : self._blocked_end], strict=True))
+        found[Cause.LAUNCH_QUEUE] += queue_ns
         return MappingProxyType(found)
 
     def histograms(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, Histogram]:
         """Return durations of calls that waited, by cause."""
-        # The blocked times lie before the histograms.
-        return self._histograms((lanes[self._blocked : self._histogram_end], queue_ns))
+        return self._histograms(lanes, queue_ns)
 
-    def _read_histograms(self, given: tuple[tuple[int, ...], int]) -> Mapping[Cause, Histogram]:
-        lanes, queue_ns = given
+    def _read_histograms(self, lanes: tuple[int, ...], queue_ns: int) -> Mapping[Cause, Histogram]:
         found: dict[Cause, Histogram] = {}
         size = abi.HISTOGRAM_BUCKETS
         for cause in CAUSES:
-            at = self._histogram - self._blocked + cause * size
+            at = self._histogram + cause * size
             counts = lanes[at : at + size]
             if any(counts):
-                sum_ns = lanes[cause]
+                sum_ns = lanes[self._blocked + cause]
                 if cause is Cause.LAUNCH_QUEUE:
                     sum_ns += queue_ns
                 found[cause] = Histogram(counts=counts, sum_ns=sum_ns)
