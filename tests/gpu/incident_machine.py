@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from sim.machine import Machine
 
 Changes = dict[str, float]
-TRAIN = str(Path(__file__).resolve().parents[1] / "incidents" / "train.py")
 
 
 STAND_INS: dict[str, tuple[Changes, dict[str, Changes]]] = {
@@ -74,7 +73,7 @@ class RealGpu:
 
 
 class Simulated:
-    """Programs of `tests/incidents/train.py`, each on a device of its own but the batch job."""
+    """Programs of `sim.workloads.changing`, each on a device of its own but the batch job."""
 
     def __init__(self, folder: Path) -> None:
         self._machine = Machine(folder, device_count=8)
@@ -88,7 +87,12 @@ class Simulated:
     def command(self, kind: str) -> list[str]:
         """Return how the stand-in is started."""
         begins = STAND_INS[kind][0]
-        return [sys.executable, TRAIN, *(f"{name}={value}" for name, value in begins.items())]
+        return [
+            sys.executable,
+            "-m",
+            "sim.workloads.changing",
+            *(f"{name}={value}" for name, value in begins.items()),
+        ]
 
     def changes(self, kind: str, changes: Changes) -> Changes:
         """Return what the stand-in is told."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpugauge.agent.demo_container import Container
 from gpugauge.codec.finding import load_findings, load_lacked
 from gpugauge.model.finding import Finding
 from gpugauge.model.snapshot import Snapshot
 from tests.gpu.agent import PORT, AgentProcess
 from tests.gpu.incident_machine import Changes, Place
-from tests.support.container import Container
 
 SECOND = 1_000_000_000
 Key = tuple[str, str]

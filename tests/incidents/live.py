@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpugauge.agent.demo_container import Container
 from gpugauge.codec.finding import load_findings, load_lacked
 from gpugauge.model.finding import Finding
-from tests.linux.agents import ROOT, AgentProcess
+from tests.linux.agents import AgentProcess
 from tests.linux.tracing import OwnMachine
-from tests.support.container import Container
 
 SHORT = {
     "tick-seconds": 0.25,
@@ -126,10 +126,14 @@ class Run:
         return first
 
     def start(
-        self, *, container: Container | None = None, module: str = "train", **parameters: float
+        self,
+        *,
+        container: Container | None = None,
+        module: str = "sim.workloads.changing",
+        **parameters: float,
     ) -> Program:
-        """Start a program of tests/incidents with these parameters."""
-        command = [sys.executable, str(ROOT / "tests" / "incidents" / f"{module}.py")]
+        """Start a program with these parameters."""
+        command = [sys.executable, "-m", module]
         command += [f"{name}={value}" for name, value in parameters.items()]
         if container is not None:
             command = container.command(command)
@@ -164,10 +168,10 @@ class Run:
 
 
 @contextmanager
-def live(folder: Path) -> Iterator[Run]:
-    """Yield a machine with an agent that diagnoses."""
+def live(folder: Path, *more: str) -> Iterator[Run]:
+    """Yield a machine with an agent that diagnoses, with more flags."""
     machine = OwnMachine(folder, device_count=DEVICES)
-    agent = AgentProcess(folder, machine, *FLAGS)
+    agent = AgentProcess(folder, machine, *FLAGS, *more)
     run = Run(machine, agent)
     try:
         agent.wait_ready()

@@ -1,4 +1,4 @@
-"""`gpugauge demo`: the agent beside workloads, and what it sees of them."""
+"""`gpugauge demo`: the agent beside workloads, what it sees, and incidents that it names."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpugauge.agent.agent import Agent
+from gpugauge.agent.demo_incidents import Incidents, Tell
 from gpugauge.agent.demo_table import compare, table
 from gpugauge.agent.hosts import finder
 from gpugauge.agent.lock import NodeLock
@@ -39,8 +40,12 @@ def say(text: str = "") -> None:
     sys.stdout.flush()
 
 
-def demo(settings: Settings) -> int:
-    """Trace some workloads for some seconds and compare with their own counts.
+def demo(settings: Settings, tell: Tell) -> int:
+    """Trace some workloads and compare with their own counts, then let incidents be diagnosed.
+
+    Args:
+        settings: Of the agent.
+        tell: Makes a text of a finding.
 
     Raises:
         GpugaugeError: It could not start; the sentence says why.
@@ -53,7 +58,10 @@ def demo(settings: Settings) -> int:
             agent = Agent(given)
             try:
                 agent.start()
-                return _watch(agent, environment)
+                same = _watch(agent, environment)
+                named = Incidents(agent, given, environment, say, tell).show()
+                say("next: sudo gpugauge run, then curl -s localhost:9836/metrics")
+                return EXIT_OK if same and named else EXIT_FOUND
             finally:
                 agent.close()
 
@@ -86,8 +94,8 @@ def _machine(settings: Settings) -> Iterator[tuple[Settings, dict[str, str], boo
         yield replace(settings, attach=attach), environment, True
 
 
-def _watch(agent: Agent, environment: dict[str, str]) -> int:
-    """Show a table each second while the workloads run, then compare the counts."""
+def _watch(agent: Agent, environment: dict[str, str]) -> bool:
+    """Show a table each second while the workloads run; return whether the counts are equal."""
     before = agent.tick()
     children = {name: _start(flags, environment) for name, flags in WORKLOADS.items()}
     pids = {child.pid: name for name, child in children.items()}
@@ -114,8 +122,7 @@ def _watch(agent: Agent, environment: dict[str, str]) -> int:
         say(line)
     losses = {loss.name.lower(): n for loss, n in snapshot.agent.losses.items() if n}
     say(f"lost: {losses or 'nothing'}   probe hits: {snapshot.agent.hits:,}")
-    say("next: sudo gpugauge run, then curl -s localhost:9836/metrics")
-    return EXIT_OK if same else EXIT_FOUND
+    return same
 
 
 def _start(flags: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[str]:

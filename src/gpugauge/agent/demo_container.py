@@ -1,4 +1,4 @@
-"""Cgroups of containers, made by hand, as a container runtime would name them: `docker/ID`."""
+"""A container for the demo's programs: cgroups named as a container runtime does, `docker/ID`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A program on the driver whose steps change while it runs: {"name": value} a line on stdin.
 
-It is what the live incidents are made of. Its functions have the names that a person
+Usage: python -m sim.workloads.changing name=value ...; it prints its pid when it works. The
+live incidents and the demo's are made of it. Its functions have the names that a person
 would look for: `load_batch`, `log_tensor`.
 """
 
@@ -30,8 +31,8 @@ PARAMETERS: dict[str, float] = {
     "blocks": 0,  # of 1 MiB, held from the start
     "pause": 0,
     "hang": 0,
-    "set": 0,
-    "huge": 0,
+    "set": 0,  # calls that the test lets fail
+    "huge": 0,  # an allocation that is larger than the device
     "stop": 0,
 }
 
@@ -69,7 +70,7 @@ def main() -> None:
     for _ in range(int(now["blocks"])):
         driver.allocate(1 << 20)
     pageable, pinned = ctypes.create_string_buffer(64 << 20), driver.pinned(4 << 20)
-    print(os.getpid(), flush=True)  # noqa: T201 - the test reads it
+    print(os.getpid(), flush=True)
     while not now["stop"]:
         if now["pause"]:
             time.sleep(0.02)
