@@ -14,6 +14,8 @@ LEAST_PER_WORK = 1e-4
 LEAST_ADDED = 8
 QUIET_RATIO = 0.05
 LONGER_WAIT = 1.3
+LAUNCHES_PER_CALL = 3.0
+"""Added with a call that reads what they made."""
 HOST_BOUND_RATIO = 0.1
 COST_RATIO = 0.06
 """Newly waited by a workload that never waited."""
@@ -27,8 +29,8 @@ def check(case: Case) -> Verdict:
     now, phase = case.now, case.phase(SAME_WORK)
     assert now is not None  # noqa: S101 - why_not is empty
     if phase is None and now.threads_per_input_byte is not None:
-        phase = case.phase(SAME_BATCH)  # what is logged may take launches of its own
-        if phase is not None and phase.usual.threads_per_input_byte is None:
+        phase = case.phase(SAME_BATCH)
+        if phase is not None and not _only_reads_added(now, phase.usual):
             phase = None
     if now.work_per_second == 0:
         return FINE
@@ -96,6 +98,18 @@ def check(case: Case) -> Verdict:
         confirm_ratio=1.0 if harm >= limits.harm_lost_ratio else 1.35,
         lacked=() if now.idle_ratio is not None else ("known idle time",),
     )  # fmt: skip
+
+
+def _only_reads_added(now: Figures, usual: Figures) -> bool:
+    """Whether the same batches have launches added that go with added calls: a norm, and its read.
+
+    A phase of other work has other launches, however many are read.
+    """
+    if usual.threads_per_input_byte is None:
+        return False
+    added = 1 / now.htod_bytes_per_work - 1 / usual.htod_bytes_per_work
+    calls = _calls(now) / now.htod_bytes_per_work - _calls(usual) / usual.htod_bytes_per_work
+    return 0 < added <= LAUNCHES_PER_CALL * calls
 
 
 def _is_host_bound(usual: Figures) -> bool:
