@@ -32,6 +32,11 @@ def run(command: list[str], *, found_is_good: bool = False, **more: str) -> int:
     return 0 if done.returncode == 1 and found_is_good else done.returncode
 
 
+def with_tools() -> str:
+    """Return a PATH on which gpugauge finds the real kubectl, and kubectl its plugin."""
+    return f"{TOOLS}:{os.environ['PATH']}"
+
+
 def start(command: list[str], ready: str) -> int:
     """Start what runs until it is ended, and wait until its output has a text."""
     log = FOLDER / f"log-{time.monotonic_ns()}"
@@ -54,7 +59,7 @@ def gpugauge(arguments: list[str], name: str = "gpugauge") -> int:
     command = [sys.executable, "-c", text, *arguments]
     verb = arguments[0] if arguments else ""
     if verb != "run" or "--help" in arguments:
-        return run(command, found_is_good=verb in LOOKS)
+        return run(command, found_is_good=verb in LOOKS, PATH=with_tools())
     os.environ.setdefault("GPUGAUGE_KUBERNETES_MODE", "off")
     code = start(command, r"serving on port \d+")
     wanted = b"gpugauge_blocked_seconds_total{"
@@ -85,8 +90,11 @@ def kubectl(arguments: list[str]) -> int:
         return code or run(arguments[at + 1 :])
     if "logs" in arguments:
         return run([program, *arguments, "--help"])
-    os.environ["PATH"] = f"{os.environ['PATH']}:{TOOLS}"
-    return run([program, *arguments], found_is_good="gpugauge" in arguments[:1])
+    return run(
+        [program, *arguments],
+        PATH=with_tools(),
+        found_is_good=arguments[:1] in (["gpugauge"], ["diff"]),
+    )
 
 
 def helm(arguments: list[str]) -> int:
@@ -98,7 +106,11 @@ def make(arguments: list[str]) -> int:
     """Run make in the clone, or ask it what it would do."""
     targets = {word for word in arguments if "=" not in word and not word.startswith("-")}
     dry = [] if targets <= LIGHT_TARGETS else ["--dry-run"]
-    return run(["/usr/bin/make", "-C", str(CLONE), *dry, *arguments], PATH=REAL_PATH)
+    command = ["/usr/bin/make", "-C", str(CLONE), *dry, *arguments]
+    if "demo" in targets:  # takes a minute, which tests/incidents/test_demo.py waits for
+        os.environ["PATH"] = REAL_PATH
+        return start(command, r"launches/s")
+    return run(command, PATH=REAL_PATH)
 
 
 def pip(arguments: list[str]) -> int:

@@ -29,12 +29,13 @@ SHIMS = (
     "python", "python3",
 )  # fmt: skip
 REAL = (
-    "cat", "cp", "curl", "cut", "env", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sh",
-    "sleep", "sort", "tail", "tee", "tr", "true", "uniq", "wc", "xargs",
+    "cat", "cp", "curl", "cut", "diff", "env", "grep", "head", "ls", "mkdir", "mv", "rm", "sed",
+    "sh", "sleep", "sort", "tail", "tee", "tr", "true", "uniq", "wc", "xargs",
 )  # fmt: skip
 VALUES = {
+    "node-7": "node-a",
     "NAMESPACE/POD": "ml/train-0", "NODE": "node-a", "OUT": "out", "FILE": "made-by-a-test",
-    "NAMESPACE": "ml", "POD": "train-0",
+    "NAMESPACE": "ml", "VERSION": "0.1.0", "POD": "train-0",
 }  # fmt: skip
 UNTRIED: dict[str, str] = {}
 """Lines that no test can run, each with the reason. Their first word must be a program all the
