@@ -37,17 +37,24 @@ class Outcome:
         return self.found and in_time and not self.wrong
 
 
-def play(scenario: Scenario, seed: int, settings: Settings = SETTINGS) -> Outcome:
-    """Run a scenario and judge what the diagnosis says."""
+def play(
+    scenario: Scenario, seed: int, settings: Settings = SETTINGS, *, every_seconds: float = 0.0
+) -> Outcome:
+    """Run a scenario and judge what the diagnosis says, shown a snapshot this often."""
     truth = scenario.truth
     outcome = Outcome(scenario.name, truth.rule, seed, scenario.unseen)
     engine, node = Engine(settings), scenario.node
     reported: set[tuple[str, str]] = set()
+    due_s = 0.0
     while node.elapsed_s < scenario.length_s:
         for entry in [e for e in scenario.script if e[0] <= node.elapsed_s + node.dt / 2]:
             scenario.script.remove(entry)
             entry[1]()
-        for finding in engine.observe(node.tick()):
+        snapshot = node.tick()
+        if node.elapsed_s < due_s:
+            continue
+        due_s = node.elapsed_s + every_seconds - node.dt / 2
+        for finding in engine.observe(snapshot):
             _judge(finding, scenario, outcome, reported)
     outcome.hours = node.elapsed_s / 3600
     return outcome

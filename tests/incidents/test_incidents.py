@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from gpugauge.agent.pace import SLOWEST_SECONDS
 from tests.incidents.healthy import HEALTHY
 from tests.incidents.incidents import INCIDENTS
 from tests.incidents.suite import play
@@ -21,6 +22,13 @@ def test_an_incident_of_each_rule_is_named_in_time_and_nothing_else(rule: str) -
     maker = next(maker for name, maker in TUNED if name == rule)
     outcome = play(maker(random.Random(7)), 7)
     assert outcome.found, outcome
+    assert outcome.right, outcome
+
+
+@pytest.mark.parametrize("rule", SLICE)
+def test_a_full_node_that_is_read_seldom_is_told_the_same(rule: str) -> None:
+    maker = next(maker for name, maker in TUNED if name == rule)
+    outcome = play(maker(random.Random(7)), 7, every_seconds=SLOWEST_SECONDS)
     assert outcome.right, outcome
 
 
