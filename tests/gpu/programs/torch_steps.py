@@ -23,10 +23,15 @@ NOW = {"log": 0.0, "norms": 0.0, "evaluate": 0.0, "checkpoint": 0.0, "work": 1.0
 MIB = 1 << 20
 
 
+STOP = threading.Event()
+
+
 def listen() -> None:
     """Take changes from standard input."""
     for line in sys.stdin:
         NOW.update(json.loads(line))
+        if NOW["stop"]:
+            STOP.set()
 
 
 def log_tensor(tensor: torch.Tensor) -> float:
@@ -189,8 +194,7 @@ class Hang:
 
     def release(self) -> None:
         """Write the value when the run says so, so that the stream can end."""
-        while not NOW["stop"]:
-            time.sleep(0.05)
+        STOP.wait()
         self.flag[0] = 1
 
 
