@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from gpugauge.cli.top.rows import Row, interval_ns, rows
 from gpugauge.cli.top.sort import ordered
@@ -167,6 +167,7 @@ def test_the_most_comes_first_and_what_is_not_known_last(sort: str) -> None:
     assert [row.owner.pod for row in ordered(found, "name")] == ["a", "b", "z"]
 
 
+@settings(max_examples=25)  # of two whole snapshots
 @given(snapshots(), snapshots())
 def test_any_two_snapshots_give_rows_whose_figures_make_sense(
     before: Snapshot, now: Snapshot

@@ -20,7 +20,7 @@ from gpugauge.model.finding import Severity
 from gpugauge.model.workload import HOST, Owner, Scope
 from tests.k8s.fakes.api_server import PODS
 from tests.k8s.fakes.waiting import until
-from tests.k8s.gauges import Agent, BadAgent, Cluster
+from tests.k8s.gauges import Agent, BadAgent, Cluster, agent_pod
 from tests.k8s.readings import INTERVAL_NS, Work, finding, two
 from tests.support.snapshots import GPU_A, GPU_B, SECOND, device, health, owner
 
@@ -418,6 +418,30 @@ def test_whatever_ends_it_ends_every_kubectl(cluster: Cluster, number: int, code
     finally:
         child.kill()
         child.wait()
+
+
+def test_an_agent_that_is_replaced_is_followed(cluster: Cluster) -> None:
+    cluster.node("node-a", agent := Agent(two([PRIME], "node-a")))
+    child = watching(cluster, "--json")
+    try:
+        assert child.stdout is not None
+        told = (json.loads(line) for line in iter(child.stdout.readline, ""))
+        assert next(told)["agents"][0]["agent"] == "gauges/gpugauge-node-a"
+        agent.close()
+        (old,) = cluster.server.objects[PODS].values()
+        cluster.server.delete(PODS, old)
+        # Nobody runs there for a while: that is told, and the next one is found.
+        assert any(each["agents"][0]["error"] for each in told)
+        cluster.server.put(PODS, agent_pod("gpugauge-next", "node-a"))
+        cluster.agents.append(again := Agent(two([Work(owner=TRAIN, launches=101)], "node-a")))
+        cluster.server.forwards.ports[("gauges", "gpugauge-next", 9836)] = again.port
+        after = next(each for each in told if each["agents"][0]["error"] is None)
+        assert after["agents"][0]["agent"] == "gauges/gpugauge-next"
+        # Another pod is another run: its first reading is no end of the old one's.
+        assert after["rows"][0]["launches_per_second"] in (None, 101 / (INTERVAL_NS / SECOND))
+    finally:
+        child.terminate()
+        child.communicate(timeout=20)
 
 
 def test_an_agent_that_comes_back_is_shown_again(cluster: Cluster) -> None:

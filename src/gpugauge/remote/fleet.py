@@ -31,7 +31,7 @@ class Fleet:
     def __init__(self, links: Iterable[Link], at_once: int = AT_ONCE) -> None:
         """Take the links; nothing is opened yet."""
         self.links = tuple(links)
-        self._keep = len(self.links) <= at_once
+        self._at_once = at_once
         self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="agent")
 
     def __enter__(self) -> Fleet:
@@ -47,11 +47,22 @@ class Fleet:
         """Close it."""
         self.close()
 
+    def follow(self, links: Iterable[Link]) -> None:
+        """Go on with these links; those to the same agents stay as they are."""
+        had = {link.leads_to: link for link in self.links}
+        wanted = {link.leads_to: link for link in links}
+        # Before any is ended: close() ends what is in `links`.
+        self.links = tuple(had.get(agent, link) for agent, link in wanted.items())
+        for agent, link in had.items():
+            if agent not in wanted:
+                link.end()
+
     def each(self, question: Callable[[Link], T]) -> list[Answer[T]]:
         """Return every agent's answer, in the order of the links.
 
         A link stays open for the next round where all of them may be open at once.
         """
+        keep = len(self.links) <= self._at_once
 
         def one(link: Link) -> Answer[T]:
             try:
@@ -59,7 +70,7 @@ class Fleet:
             except GpugaugeError as error:
                 return Answer(link, error=error)
             finally:
-                if not self._keep:
+                if not keep:
                     link.close()
 
         if len(self.links) == 1:

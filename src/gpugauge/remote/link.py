@@ -24,6 +24,10 @@ class Link(Protocol):
     def where(self) -> str:
         """Which agent it is, for people."""
 
+    @property
+    def leads_to(self) -> object:
+        """What it was made for: a link to an equal thing is the same."""
+
     def ask(self, path: str, *, seconds: float = SECONDS, limit_bytes: int = LIMIT_BYTES) -> bytes:
         """Return the body of a page; raises as `page.ask`, and as `Forward.url`."""
 
@@ -40,7 +44,7 @@ class DirectLink:
     def __init__(self, url: str, token: bytes | None = None) -> None:
         """Take the URL, and the bearer token where the agent wants one."""
         self.node = ""
-        self.where = url
+        self.where = self.leads_to = url
         self._token = token
 
     def ask(self, path: str, *, seconds: float = SECONDS, limit_bytes: int = LIMIT_BYTES) -> bytes:
@@ -61,8 +65,8 @@ class PodLink:
         """Take the pod, and the bearer token where the agent wants one."""
         self.node = agent.node
         self.where = f"{agent.namespace}/{agent.name}"
+        self.leads_to = agent
         self._kubectl = kubectl
-        self._agent = agent
         self._token = token
         self._lock = threading.Lock()
         self._forward: Forward | None = None
@@ -87,8 +91,8 @@ class PodLink:
         except GpugaugeError as error:
             complaint = forward.complaint
             self.close()
-            if self._agent.why_not_ready:
-                why = f"its pod {self.where} is not ready ({self._agent.why_not_ready})"
+            if self.leads_to.why_not_ready:
+                why = f"its pod {self.where} is not ready ({self.leads_to.why_not_ready})"
                 raise UnavailableError(why, f"kubectl -n {self._hint()}") from error
             if complaint:
                 raise UnavailableError(f"no agent answers at {self.where} ({complaint})") from error
@@ -114,7 +118,7 @@ class PodLink:
                 return old
             if self._ended:
                 raise UnavailableError("interrupted")
-            agent = self._agent
+            agent = self.leads_to
             self._forward = Forward(self._kubectl, agent.namespace, agent.name, agent.port)
             made = self._forward
         if old is not None:
@@ -122,4 +126,4 @@ class PodLink:
         return made
 
     def _hint(self) -> str:
-        return f"{self._agent.namespace} describe pod {self._agent.name}"
+        return f"{self.leads_to.namespace} describe pod {self.leads_to.name}"

@@ -40,9 +40,10 @@ def agent_lines(arguments: argparse.Namespace, given: Settings) -> Iterator[Line
         SettingError: a name is none, or two that exclude each other were given.
         UnavailableError: the cluster cannot be asked, or has no such agent.
     """
-    wanted = targets.target(arguments, given, every=True)
-    with ending_in_order(), Fleet(wanted.links) as fleet:
-        answers = fleet.each(_ask)
+    with ending_in_order():
+        wanted = targets.target(arguments, given, every=True)
+        with Fleet(wanted.links) as fleet:
+            answers = fleet.each(_ask)
     versions = Counter(a.value.reading.snapshot.agent_version for a in answers if a.value)
     usual = versions.most_common(1)[0][0] if versions else ""
     for answer in answers:

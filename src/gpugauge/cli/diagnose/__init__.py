@@ -83,10 +83,10 @@ def _look(arguments: argparse.Namespace) -> tuple[str, source.Seen]:
     if arguments.prometheus is not None:
         url, now = arguments.prometheus, time.time()
         return arguments.pod, source.from_prometheus(url, given, arguments.since, now)
-    wanted = targets.target(arguments, given, every=True)
-    if not targets.is_cluster(arguments):
-        return arguments.pod, source.from_agent(wanted.links[0], given, arguments.since)
     with ending_in_order():
+        wanted = targets.target(arguments, given, every=True)
+        if not targets.is_cluster(arguments):
+            return arguments.pod, source.from_agent(wanted.links[0], given, arguments.since)
         return arguments.pod, source.from_agents(wanted.links, given, arguments.since)
 
 

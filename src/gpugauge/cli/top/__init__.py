@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from gpugauge import settings
@@ -17,10 +18,12 @@ from gpugauge.cli.top.document import document
 from gpugauge.cli.top.look import Look, Looks
 from gpugauge.cli.top.page import page
 from gpugauge.cli.top.sort import SORTS
-from gpugauge.errors import EXIT_OK, EXIT_UNAVAILABLE
+from gpugauge.errors import EXIT_OK, EXIT_UNAVAILABLE, UnavailableError
 from gpugauge.remote.fleet import AT_ONCE, Fleet
 from gpugauge.remote.page import SECONDS
 
+FIND_SECONDS = 30.0
+"""Agents are looked for this often while they are watched, and whenever one does not answer."""
 HELP = "Show what each pod gives its GPU, how long it waits, and with whom it shares: now"
 EXAMPLES = """\
 examples:
@@ -64,22 +67,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look twice, show the difference, and go on if it is to be watched."""
-    given = settings.from_arguments(arguments, os.environ)
     watch = arguments.watch or (sys.stdout.isatty() and not arguments.once and not arguments.json)
-    wanted = targets.target(arguments, given, every=arguments.what == "nodes")
-    if arguments.what == "nodes":
-        wanted = replace(wanted, namespace="", pod="")  # a GPU's sums are of all that is on it
-    screen = Screen(in_place=watch and not arguments.json)
-    with ending_in_order(), Fleet(wanted.links, arguments.at_once) as fleet:
-        looks = Looks(fleet, arguments.timeout)
-        looks.look()
-        while True:
-            time.sleep(looks.wait_seconds(arguments.interval))
-            _show(arguments, wanted, screen, look := looks.look())
-            if not watch:
-                break
+    with ending_in_order():
+        wanted = _target(arguments)
+        screen = Screen(in_place=watch and not arguments.json)
+        with Fleet(wanted.links, arguments.at_once) as fleet:
+            looks = Looks(fleet, arguments.timeout)
+            looks.look()
+            look = _next(arguments, wanted, screen, looks)
+            found_at = time.monotonic()
+            while watch:
+                if look.failed or time.monotonic() - found_at > FIND_SECONDS:
+                    # Pods move, and agents are replaced; what cannot be asked now stays.
+                    with suppress(UnavailableError):
+                        wanted = _target(arguments)
+                        fleet.follow(wanted.links)
+                    found_at = time.monotonic()
+                look = _next(arguments, wanted, screen, looks)
     nobody = look.answers and not any(answer.value for answer in look.answers)
     return EXIT_UNAVAILABLE if nobody else EXIT_OK
+
+
+def _target(arguments: argparse.Namespace) -> Target:
+    given = settings.from_arguments(arguments, os.environ)
+    wanted = targets.target(arguments, given, every=arguments.what == "nodes")
+    if arguments.what == "nodes":
+        return replace(wanted, namespace="", pod="")  # a GPU's sums are of all that is on it
+    return wanted
+
+
+def _next(arguments: argparse.Namespace, wanted: Target, screen: Screen, looks: Looks) -> Look:
+    time.sleep(looks.wait_seconds(arguments.interval))
+    look = looks.look()
+    _show(arguments, wanted, screen, look)
+    return look
 
 
 def _show(arguments: argparse.Namespace, wanted: Target, screen: Screen, look: Look) -> None:

@@ -50,6 +50,11 @@ class Look:
         return max(known) / NS_PER_SECOND if known else None
 
     @property
+    def failed(self) -> bool:
+        """Whether an agent did not answer."""
+        return any(answer.error is not None for answer in self.answers)
+
+    @property
     def simulated(self) -> bool:
         """Whether a simulated driver's figures are among these."""
         return any(a.value is not None and a.value.snapshot.simulated for a in self.answers)
@@ -62,29 +67,38 @@ class Looks:
         """Take the agents, and the time that each one has."""
         self._fleet = fleet
         self._seconds = seconds
-        self._last: list[Reading | None] = [None] * len(fleet.links)
-        self._before: list[Reading | None] = [None] * len(fleet.links)
+        self._last: dict[str, Reading] = {}
+        self._before: dict[str, Reading] = {}
+        """By the agent's own name: a node's next agent is another one."""
 
     def look(self) -> Look:
         """Ask all agents once."""
         answers = self._fleet.each(self._read)
-        for number, answer in enumerate(answers):
-            last, now = self._last[number], answer.value
+        for answer in answers:
+            where, now = answer.link.where, answer.value
             if now is None:
                 continue  # what it said before it fell silent still tells a rate after
-            if last is None or last.snapshot.time_monotonic_ns != now.snapshot.time_monotonic_ns:
-                self._before[number] = last
-            self._last[number] = now
-        return Look(answers, tuple(self._before), time.time())
+            last = self._last.get(where)
+            if last is not None and _ticked(last, now):
+                self._before[where] = last
+            self._last[where] = now
+        there = [answer.link.where for answer in answers]
+        self._last = {where: self._last[where] for where in there if where in self._last}
+        self._before = {where: self._before[where] for where in there if where in self._before}
+        return Look(answers, [self._before.get(where) for where in there], time.time())
 
     def wait_seconds(self, wanted: float) -> float:
         """Return how long to wait for a next look: every agent has ticked by then."""
-        ticks = [one.snapshot.interval_ns for one in self._last if one is not None]
+        ticks = [one.snapshot.interval_ns for one in self._last.values()]
         longest = max(ticks, default=0) / NS_PER_SECOND
         return min(LONGEST_WAIT_SECONDS, max(wanted, 1.05 * longest))
 
     def _read(self, link: Link) -> Reading:
         return read(link, self._seconds)
+
+
+def _ticked(last: Reading, now: Reading) -> bool:
+    return last.snapshot.time_monotonic_ns != now.snapshot.time_monotonic_ns
 
 
 def _wanted(row: Row, wanted: Target, workload: str) -> bool:
