@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpugauge.attribution.api_server import ApiServer
 from gpugauge.cli.terminal import screen as screens
 from gpugauge.cli.terminal.colour import Colour, colour_for
 from gpugauge.cli.terminal.screen import Screen
@@ -22,7 +23,9 @@ from gpugauge.model.finding import Severity
 from gpugauge.remote import agents, cluster
 from gpugauge.remote.kubectl import Kubectl, failure
 from gpugauge.remote.rights import MissingRight, missing
+from tests.k8s.fakes.api_server import PODS, FakeApiServer
 from tests.k8s.gauges import agent_pod
+from tests.k8s.kubectl import use_kubectl
 
 NASTY = st.text(st.characters() | st.sampled_from("\x1b[]\u202e\u0301日本\t\n\x9b…\U0001f680"))
 COLUMNS = (
@@ -286,3 +289,31 @@ def test_a_kubectl_that_fails(answering: Any) -> None:
         answering(b"\xff").config()
     assert answering(b"").namespace() == "default"
     assert answering(b"ml").namespace() == "ml"
+
+
+def test_two_kubeconfigs_and_a_context_are_what_kubectl_makes_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FakeApiServer
+) -> None:
+    use_kubectl(tmp_path, monkeypatch)
+    server.put(PODS, agent_pod("gauge", "node-a"))
+    server.tokens.add("")  # without TLS kubectl sends no token
+    whole = json.loads(server.kubeconfig(tmp_path).read_text())
+    other = {"name": "other", "context": {"cluster": "c", "user": "u", "namespace": "ml"}}
+    (tmp_path / "one").write_text(json.dumps({"clusters": whole["clusters"]}))
+    (tmp_path / "two").write_text(
+        json.dumps({"users": whole["users"], "contexts": [*whole["contexts"], other]})
+    )
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/one:{tmp_path}/two")
+    kubectl = Kubectl(context="other")
+    assert kubectl.namespace() == "ml"
+    assert list(agents.find(kubectl)) == ["node-a"]
+    # The same for what asks without kubectl, as `explain` does.
+    api = ApiServer(config=kubectl.config())
+    try:
+        body = api.get(PODS, {}, limit_bytes=1 << 20, seconds=5.0)
+        assert json.loads(body)["items"][0]["metadata"]["name"] == "gauge"
+    finally:
+        api.close()
+    for wrong in (Kubectl(), Kubectl(context="third")):
+        with pytest.raises(GpugaugeError):
+            wrong.config()

@@ -16,8 +16,10 @@ import pytest
 
 from gpugauge.cli import main
 from gpugauge.cli.terminal.table import width
+from gpugauge.errors import UnavailableError
 from gpugauge.model.finding import Severity
 from gpugauge.model.workload import HOST, Owner, Scope
+from gpugauge.remote.page import ask
 from tests.k8s.fakes.api_server import PODS
 from tests.k8s.fakes.waiting import until
 from tests.k8s.gauges import Agent, BadAgent, Cluster, agent_pod
@@ -45,7 +47,7 @@ PRIME = Work(
 @pytest.fixture
 def top(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     def run(*words: str) -> tuple[int, str]:
-        often = ["--interval", "0.1", "--timeout", "9", "--kubeconfig", cluster.kubeconfig]
+        often = ["--interval", "0.1", "--timeout", "60", "--kubeconfig", cluster.kubeconfig]
         code = main(["top", *often, *words])
         told = capsys.readouterr()
         return code, told.out + told.err
@@ -232,30 +234,48 @@ FAULTS = {
     "huge": "the agent's answer exceeds 32 MiB",
     "endless": "the agent's answer exceeds 32 MiB",
     "web": "its answer has another form (This is not a snapshot: not JSON",
-    "silent": "no agent answers at gauges/gpugauge-silent (timed out)",
-    "drip": "no agent answers at gauges/gpugauge-drip (timed out)",
     "refuses": "no agent answers at gauges/gpugauge-refuses (failed to execute portforward: port",
     "crashes": "its pod gauges/gpugauge-crashes is not ready (CrashLoopBackOff). kubectl -n gauges "
     "describe pod gpugauge-crashes",
-    "hangs": "kubectl did not reach pod gauges/gpugauge-hangs in 2 s",
 }
 
 
 def test_an_agent_that_fails_is_a_line_and_the_others_go_on(cluster: Cluster, top: Any) -> None:
     for node in FAULTS:
         reason = "CrashLoopBackOff" if node == "crashes" else ""
-        serves = node not in ("refuses", "crashes", "hangs")
-        cluster.node(node, BadAgent(node) if serves else None, ready=reason)
-    cluster.server.forwards.silent.add("gpugauge-hangs")
+        agent = None if node in ("refuses", "crashes") else BadAgent(node)
+        cluster.node(node, agent, ready=reason)
     cluster.node("good", Agent(two([PRIME], "good")))
-    code, text = top("-A", "--timeout", "2", "--at-once", "10")
-    cluster.server.forwards.silent.clear()
+    code, text = top("-A", "--timeout", "60")
     text = " ".join(text.split())
     assert code == 0
     for node, told in FAULTS.items():
         assert f"{node}: no figures: {told}" in text
-    assert "1 of 10 agents answered, rates over 2.0 s" in text
+    assert "1 of 7 agents answered, rates over 2.0 s" in text
     assert "train-0" in text
+
+
+@pytest.mark.parametrize("how", ["silent", "drip"])
+def test_an_answer_has_its_time_as_a_whole(how: str) -> None:
+    agent = BadAgent(how)
+    try:
+        with pytest.raises(UnavailableError, match=r"no agent answers at there \(timed out\)"):
+            ask(f"http://127.0.0.1:{agent.port}", "/", where="there", seconds=0.3)
+    finally:
+        agent.close()
+
+
+def test_who_takes_too_long_does_not_hold_up_the_others(cluster: Cluster, top: Any) -> None:
+    cluster.node("silent", BadAgent("silent"))
+    cluster.server.forwards.silent.add(cluster.node("hangs", None))
+    cluster.node("good", Agent(two([PRIME], "good")))
+    code, text = top("-A", "--timeout", "3")
+    cluster.server.forwards.silent.clear()
+    text = " ".join(text.split())
+    assert code == 0
+    assert "hangs: no figures: kubectl did not reach pod gauges/gpugauge-hangs in 3 s" in text
+    assert "silent: no figures: no agent answers at gauges/gpugauge-silent (timed out)" in text
+    assert "1 of 3 agents answered" in text
 
 
 def test_nobody_answers(cluster: Cluster, top: Any) -> None:
