@@ -30,6 +30,9 @@ BUCKET_BOUNDS = tuple(
 )
 """Upper bounds of the exported buckets, in seconds; +Inf is implied."""
 
+CAUSES = tuple((cause, (cause.name.lower(),)) for cause in Cause)
+"""Every cause with its label: an enumeration is slow to iterate over."""
+
 COPY_DIRECTIONS = {
     Slot.COPY_HTOD: "htod",
     Slot.COPY_DTOH: "dtoh",
@@ -88,15 +91,15 @@ def copies(value: Callable[[Operation], float]) -> Sampler:
 
 def by_cause(value: Callable[[Series, Cause], float]) -> Sampler:
     """Return a sampler with every cause, those that never occurred as 0."""
-    return workload(lambda series: (((c.name.lower(),), value(series, c)) for c in Cause))
+    return workload(lambda series: ((label, value(series, cause)) for cause, label in CAUSES))
 
 
 def open_calls(series: Series) -> Iterable[Part]:
     """Return the age of open calls, for the causes that ever occurred."""
-    for cause in Cause:
+    for cause, label in CAUSES:
         call = series.open_calls.get(cause)
         if call is not None or series.blocked_ns.get(cause):
-            yield (cause.name.lower(),), seconds(call.blocked_ns if call else 0)
+            yield label, seconds(call.blocked_ns if call else 0)
 
 
 def durations(series: Series) -> Iterable[Part]:

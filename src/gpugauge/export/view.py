@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from gpugauge.attribution.names import clean
@@ -23,6 +24,7 @@ from gpugauge.model.workload import UNKNOWN, Owner
 from gpugauge.settings import PriceSettings
 
 OwnerLabels = tuple[str, str, str, str, str]
+OWNERS_KEPT = 4096
 OTHER: OwnerLabels = ("other", "other", "other", "other", "other")
 """The owner of what the series budget has no room for."""
 
@@ -53,6 +55,7 @@ class View:
     """Counts what this view's rendering leaves out."""
 
 
+@lru_cache(OWNERS_KEPT)
 def owner_labels(owner: Owner) -> OwnerLabels:
     """Return the values of the OWNER labels."""
     return (
