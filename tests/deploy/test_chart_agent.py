@@ -9,7 +9,6 @@ import re
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 

@@ -86,7 +86,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, exposition: int) -> Iterato
 def _series(server: Prometheus, way: str) -> set[tuple[tuple[str, str], ...]]:
     """Return the labels of all series of a way to scrape."""
     found = server.query(f'{{__name__=~"gpugauge_.*", way="{way}"}}')
-    return {tuple(sorted((one["metric"].items() - {("way", way)}))) for one in found}
+    return {tuple(sorted(one["metric"].items() - {("way", way)})) for one in found}
 
 
 def test_labels_that_are_put_back_are_those_that_are_honoured(server: Prometheus) -> None:

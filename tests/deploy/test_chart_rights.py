@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gpugauge.attribution.api_server import Refused
 from gpugauge.attribution.cluster import Cluster
 from gpugauge.attribution.cluster_writer import ClusterWriter
-from gpugauge.attribution.api_server import Refused
 from gpugauge.attribution.request_path_reader import RequestPathReader
 from gpugauge.errors import GpugaugeError
 from tests.deploy.chart import NAMESPACE, RELEASE, ROOT, Object, Rendered, render
