@@ -182,6 +182,22 @@ def test_every_command_works(path: Path, stage: Stage, tmp_path: Path) -> None:
         assert done.returncode == 0, f"{block.name}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_a_clean_clone_sets_itself_up(tmp_path: Path) -> None:
+    """The same first lines of the README with nothing there: not even a virtual environment."""
+    for name in files_of_the_repository():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    for command in (["make", "setup", "bpf"], [".venv/bin/gpugauge", "functions"]):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    assert list((tmp_path / "src" / "gpugauge" / "ebpf" / "objects").glob("gpu.*.o"))
+
+
 def test_there_are_commands() -> None:
     assert {"README.md"} <= {block.path.name for block in BLOCKS}
 
