@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from tests.incidents.measured import EAGER, REQUESTS, SMALL
 from tests.incidents.program import Program
 
 
@@ -32,6 +33,50 @@ def training(rng: random.Random, **given: object) -> Program:
     if "cpu_s" not in given:
         program.cpu_s = step * rng.uniform(1.5, 6.0)
     return program
+
+
+def eager(rng: random.Random, **given: object) -> Program:
+    """Eager PyTorch whose host is the limit: it reads its loss every so many steps."""
+    like = rng.choice((EAGER, SMALL))
+    launches = like.launches_per_batch * rng.uniform(0.6, 2.0)
+    step = launches / like.launches_per_second * rng.uniform(0.8, 1.3)
+    every = rng.choice((20, 50, 100))
+    values: dict[str, object] = {
+        "launches": launches,
+        "threads": like.threads_per_launch * rng.uniform(0.5, 2.0),
+        "syncs": 1 / every,
+        "htod": 1,
+        "htod_bytes": like.batch_bytes * rng.uniform(0.5, 4.0),
+        "dtoh": 1 / every,
+        "dtoh_bytes": 4 / every,
+        "gpu_s": step * rng.uniform(0.15, 0.5),
+        "host_s": step - launches * like.issue_s,
+        "cpu_s": step,
+        "issue_s": like.issue_s,
+        "drains": False,
+        "jitter": rng.uniform(0.005, 0.04),
+    }
+    return Program(**(values | given))  # type: ignore[arg-type]
+
+
+def requests(rng: random.Random, **given: object) -> Program:
+    """A few products that are waited for, and a rest of the host, over and over."""
+    launches = 1 / REQUESTS.reads_per_launch
+    step = launches / REQUESTS.launches_per_second * rng.uniform(0.7, 1.5)
+    values: dict[str, object] = {
+        "launches": launches,
+        "threads": REQUESTS.threads_per_launch * rng.uniform(0.5, 4.0),
+        "syncs": 1,
+        "htod": 0,
+        "htod_bytes": 0,
+        "dtoh": 1,
+        "dtoh_bytes": REQUESTS.read_bytes,
+        "gpu_s": step * REQUESTS.blocked_sync_ratio * rng.uniform(0.8, 1.6),
+        "host_s": step * REQUESTS.idle_ratio,
+        "cpu_s": step * rng.uniform(0.3, 1.0),
+        "jitter": rng.uniform(0.01, 0.03),
+    }
+    return Program(**(values | given))  # type: ignore[arg-type]
 
 
 def endless(rng: random.Random, **given: object) -> Program:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from gpugauge.diagnosis import Engine
 from gpugauge.model.finding import Finding
 from gpugauge.settings import PriceSettings, Settings
-from tests.incidents.node import BEGAN_UNIX_NS, MODEL, SECOND
 from tests.incidents.scenario import WITHIN_S, Scenario
+from tests.incidents.seen import BEGAN_UNIX_NS, MODEL, SECOND
 
 SETTINGS = Settings(price=PriceSettings(per_gpu_hour={MODEL: 3.5}))
 

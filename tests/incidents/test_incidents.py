@@ -43,7 +43,9 @@ def test_the_generator_knows_nothing_of_the_diagnosis() -> None:
     from pathlib import Path
 
     here = Path(__file__).parent
-    for name in ("node", "program", "programs", "scenario", "incidents", "healthy"):
+    names = ("node", "seen", "program", "programs", "measured", "scenario", "incident", "incidents")
+    names += ("slower", "states", "hour", "healthy", "healthy_alone", "healthy_shared")
+    for name in names:
         text = (here / f"{name}.py").read_text()
         assert "gpugauge.diagnosis" not in text
         assert "DiagnosisSettings" not in text

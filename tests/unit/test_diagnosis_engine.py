@@ -12,8 +12,9 @@ from gpugauge.model.finding import Confidence, Finding, Severity
 from gpugauge.model.snapshot import Snapshot
 from gpugauge.settings import DiagnosisSettings, HistorySettings, PriceSettings, Settings
 from tests.incidents import programs
-from tests.incidents.node import MODEL, Node
+from tests.incidents.node import Node
 from tests.incidents.program import Process, Program
+from tests.incidents.seen import MODEL
 
 Change = Callable[[Snapshot], Snapshot]
 

@@ -19,7 +19,8 @@ from gpugauge.export.exposition import Exposition
 from gpugauge.export.metrics import METRICS as TABLE
 from gpugauge.settings import SeriesSettings, Settings
 from tests.incidents import programs
-from tests.incidents.node import BEGAN_UNIX_NS, Node
+from tests.incidents.node import Node
+from tests.incidents.seen import BEGAN_UNIX_NS
 
 Series = dict[str, dict[tuple[tuple[str, str], ...], list[tuple[float, str]]]]
 BEGAN = BEGAN_UNIX_NS / 1e9
