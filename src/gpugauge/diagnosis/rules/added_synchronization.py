@@ -161,7 +161,8 @@ RULE = Rule(
     meaning="The program asks for results of the GPU more often than it did: per launch there "
     "are more synchronizations or copies, more time is blocked in them, and work is lost. Reading "
     "a value for a log line (`.item()`, `.cpu()`, `print(tensor)`) is the usual reason. The "
-    "ratio per launch is compared, because it survives a job that slows down.",
+    "ratio per launch is compared, because it survives a job that slows down. Launches that are "
+    "added with the calls, such as a norm that is then read, do not hide them.",
     remedy="Look at what changed in the code since then; `gpugauge diagnose` shows the lines "
     "where a Python program waits. Log less often, keep sums on the GPU and read them once in "
     "many steps, or copy without waiting into pinned memory.",

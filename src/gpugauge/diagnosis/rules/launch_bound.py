@@ -60,7 +60,8 @@ RULE = Rule(
         "launch_bound_threads",
     ),
     meaning="The program launches very many small functions and never waits for the GPU: the GPU "
-    "is done before the next launch arrives. The time goes into issuing launches.",
+    "is done before the next launch arrives. The time goes into issuing launches, and into what "
+    "the program's own code does for each: for eager PyTorch that is most of it.",
     remedy="Capture the step into a CUDA graph (torch.cuda.graph, torch.compile with "
     "mode='reduce-overhead'), fuse small functions, or raise the batch size.",
     wrong_when="Idle time between such launches is not seen, because the GPU is never drained: "

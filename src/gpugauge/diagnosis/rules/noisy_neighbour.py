@@ -100,7 +100,8 @@ RULE = Rule(
     meaning="Another process began to work on the same device, and since then the same work of "
     "this one takes longer: each synchronization, or each launch, waits longer. Its *share* of "
     "time blocked may not move at all, when it always waits. Both sides are named, with their "
-    "part of the launches and of the busy time.",
+    "part of the launches and of the busy time. Where many share the device their sum may not "
+    "tell: one that became busier by twice the threshold counts as well.",
     remedy="Move one of the two to another GPU, or give each a MIG instance; with time-slicing, "
     "lower the replicas. Where both must stay, MPS lets small work of both run at a time.",
     wrong_when="The other side may be a symptom: a job that came because this one was already "
