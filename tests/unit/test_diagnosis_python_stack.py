@@ -103,3 +103,29 @@ def test_any_json_of_the_shape_gives_clean_names(threads: list[object]) -> None:
         assert sample.file.isprintable()
         assert sample.function.isprintable()
         assert 0 <= sample.line <= 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("calls", "lines"),
+    [
+        # A thread in the driver runs, or waits in a call of its own; the others in these.
+        ({1: "running", 2: "202 0x0", 4: "281 0x5"}, {11}),
+        ({1: "16 0x7", 2: "202 0x0", 4: "0 0x5"}, {11}),
+        # Nothing but locks: they are all that is known.
+        ({1: "202 0x0", 2: "202 0x0", 3: "281 0x5"}, {11, 12}),
+    ],
+)
+def test_threads_that_wait_for_each_other_are_not_those_that_wait_for_the_gpu(
+    tmp_path: Path, calls: dict[int, str], lines: set[int]
+) -> None:
+    for tid, call in calls.items():
+        folder = tmp_path / "7" / "task" / str(tid)
+        folder.mkdir(parents=True)
+        (folder / "syscall").write_text(call)
+    threads = [{"os_thread_id": tid, "owns_gil": False,
+                "frames": [{"filename": "/app/train.py", "line": 10 + tid, "name": "step"}]}
+               for tid in calls]  # fmt: skip
+    dump = json.dumps(threads).encode()
+    sampler = StackSampler(dump=lambda _: dump, proc=str(tmp_path), sleep=lambda _: None)
+    found = {line.line for line in sampler.lines(7, samples=3)}
+    assert found == lines

@@ -41,6 +41,9 @@ _RESTING = frozenset(
 _RESTING_CALLS = frozenset({0, 23, 43, 45, 47, 61, 232, 270, 281, 288})
 """read, select, accept, recvfrom, recvmsg, wait4, epoll_wait, pselect6, epoll_pwait, accept4 of
 x86-64: a thread in one of these waits for input. The driver waits in none of them."""
+_FUTEX = 202
+"""Most often a lock of the program itself (PyTorch's backward() waits so for its own thread), but a
+driver may wait in it too: it counts only where no other thread has let go of Python's lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +97,33 @@ class StackSampler:
             )
         self._looked[pid] = now
         found: list[Sample] = []
+        locked: list[Sample] = []
         failed: UnavailableError | None = None
         for number in range(samples):
             if self._now_seconds() - now > DEADLINE_SECONDS:
                 break
             try:
-                seen = parse_dump(self._dump(pid))
-                found += [sample for sample in seen if not self._rests(pid, sample.tid)]
+                for sample in parse_dump(self._dump(pid)):
+                    call = self._call(pid, sample.tid)
+                    if call not in _RESTING_CALLS:
+                        (locked if call == _FUTEX else found).append(sample)
             except UnavailableError as error:
                 failed = error  # a stack that moved while it was read: the next may do
-                if number == 2 and not found:
+                if number == 2 and not (found or locked):
                     break
             self._sleep(0.023)  # no multiple of a round step time
-        if not found and failed is not None:
+        if not (found or locked) and failed is not None:
             raise failed
-        return count_lines(found)
+        outside = any(not sample.holds_gil for sample in found)
+        return count_lines(found if outside else found + locked)
 
-    def _rests(self, pid: int, tid: int) -> bool:
-        """Whether Linux says that a thread waits for input."""
+    def _call(self, pid: int, tid: int) -> int | None:
+        """Return the system call that a thread waits in; None for none, or where it is not told."""
         try:
             call = Path(f"{self._proc}/{pid}/task/{tid}/syscall").read_text().split()[0]
         except (OSError, IndexError):
-            return False
-        return call.isdecimal() and int(call) in _RESTING_CALLS
+            return None
+        return int(call) if call.isdecimal() else None
 
 
 def parse_dump(data: bytes) -> list[Sample]:
