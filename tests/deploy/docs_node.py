@@ -87,7 +87,8 @@ class Relay:
             self._listening.close()
             self._listening = None
         elif self._listening is None and wanted:
-            self._listening = socket.create_server(("127.0.0.1", USUAL_PORT))
+            # An agent that a command started may still be ending.
+            self._listening = until(_listen, seconds=60)
             threading.Thread(target=self._serve, args=(self._listening,), daemon=True).start()
 
     def _serve(self, listening: socket.socket) -> None:
@@ -99,6 +100,13 @@ class Relay:
             other = socket.create_connection(("127.0.0.1", AGENT_PORT))
             for ends in ((one, other), (other, one)):
                 threading.Thread(target=_pass, args=ends, daemon=True).start()
+
+
+def _listen() -> socket.socket | None:
+    try:
+        return socket.create_server(("127.0.0.1", USUAL_PORT))
+    except OSError:
+        return None
 
 
 def _pass(source: socket.socket, target: socket.socket) -> None:
