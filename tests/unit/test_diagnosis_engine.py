@@ -222,6 +222,18 @@ def test_rules_say_what_they_lacked() -> None:
     )
 
 
+def test_of_what_has_ended_nothing_is_lacked() -> None:
+    node, engine = Node(random.Random(3)), Engine(Settings())
+    process = node.start("train-0", training())
+    node.start("train-1", training())
+    run(node, engine, 20)
+    assert {whose for _, whose, _ in engine.lacked()} == {"ml/train-0", "ml/train-1"}
+    node.end(process)
+    run(node, engine, 5)
+    assert {whose for _, whose, _ in engine.lacked()} == {"ml/train-1"}
+    assert not any("train-0" in note for note in engine.notes())
+
+
 def test_lost_counts_make_a_finding_less_sure() -> None:
     from gpugauge.model.abi import Loss
 

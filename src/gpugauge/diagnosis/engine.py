@@ -7,6 +7,7 @@ beginning of an incident is not learned.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpugauge.diagnosis import columns as c
@@ -53,6 +54,7 @@ class Engine:
         self._subjects = Subjects(self._history, self._limits.gap_seconds)
         self._ticks = 0
         self._first_ns: int | None = None
+        self._now_ns = 0
         self._uncounted = 0
         self.findings: tuple[Finding, ...] = ()
         """Open now, the most important first."""
@@ -66,7 +68,7 @@ class Engine:
         """Return (rule, whose, what was lacking) for rules that could not tell at the last look."""
         return tuple(
             (rule, _whose(subject), state.lacked)
-            for subject in self._subjects.all.values()
+            for subject in self._here()
             for rule, state in subject.states.items()
             if state.lacked
         )
@@ -74,7 +76,7 @@ class Engine:
     def notes(self) -> tuple[str, ...]:
         """Return what was lacking, a sentence for each thing, with the rules that asked for it."""
         rules: dict[str, dict[str, None]] = {}
-        for subject in self._subjects.all.values():
+        for subject in self._here():
             if len(rules) >= NOTES:
                 break
             lacking = [(rule, s.lacked) for rule, s in subject.states.items() if s.lacked]
@@ -83,10 +85,16 @@ class Engine:
                 rules.setdefault(f"lacked {what} ({whose})", {})[rule] = None
         return tuple(f"{', '.join(names)}: {text}" for text, names in rules.items())[:NOTES]
 
+    def _here(self) -> Iterator[Subject]:
+        """Yield those that are there now: of what has ended nothing more can be seen."""
+        for subject in self._subjects.all.values():
+            if subject.seen_ns == self._now_ns and not subject.has_ended:
+                yield subject
+
     def observe(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Take the next snapshot in, and return what is open now."""
         present = self._subjects.move(snapshot)
-        now_ns = snapshot.time_monotonic_ns
+        now_ns = self._now_ns = snapshot.time_monotonic_ns
         if self._first_ns is None:
             self._first_ns = now_ns
         due = [s for s in present if now_ns >= s.next_ns or s.next_ns - now_ns > 600 * SECOND]

@@ -46,6 +46,8 @@ class Subject:
     seen_ns: int = 0
     last_work_ns: int = 0
     processes: list[tuple[Process, ProcessDevice]] = field(default_factory=list)
+    had_processes: bool = False
+    """False where single processes are not known at all, as from Prometheus."""
     quiet_since_ns: dict[int, int] = field(default_factory=dict)
     process_work: dict[int, float] = field(default_factory=dict)
     errors_before: Mapping[tuple[Slot, int], int] = field(default_factory=dict)
@@ -76,6 +78,11 @@ class Subject:
     def claimed(self) -> bool:
         """All of its processes only claim to be on the device."""
         return bool(self.processes) and all(device.claimed for _, device in self.processes)
+
+    @property
+    def has_ended(self) -> bool:
+        """All of its processes have: only its totals are left."""
+        return self.had_processes and not any(process.alive for process, _ in self.processes)
 
     @property
     def pid(self) -> int:
@@ -140,6 +147,7 @@ class Subject:
     def move_processes(self, processes: list[tuple[Process, ProcessDevice]], now_ns: int) -> None:
         """Note which of its processes gave work since the snapshot before."""
         self.processes = processes
+        self.had_processes |= bool(processes)
         alive = {}
         for process, device in processes:
             work = sum(op.calls for op in device.operations.values())
