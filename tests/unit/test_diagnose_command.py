@@ -106,6 +106,7 @@ def test_what_cannot_be_looked_at_is_exit_code_2(
         ["--prometheus", "http://127.0.0.1:1"],
         ["--agent", "http://127.0.0.1:1"],
         ["--pod", "no-namespace"],
+        ["--file", str(crowded), "--agent", "http://127.0.0.1:1"],
         ["--since", "soon"],
     ):
         assert main(["diagnose", *arguments]) == 2, arguments

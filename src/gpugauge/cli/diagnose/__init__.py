@@ -17,7 +17,7 @@ from gpugauge.cli.diagnose.lines import with_lines
 from gpugauge.cli.diagnose.text import report
 from gpugauge.cli.interrupt import ending_in_order
 from gpugauge.codec.finding import dump_findings
-from gpugauge.errors import EXIT_FOUND, EXIT_OK, GpugaugeError
+from gpugauge.errors import EXIT_FOUND, EXIT_OK, GpugaugeError, SettingError
 from gpugauge.model.finding import Finding
 
 HELP = "Say why a pod is slow, with the numbers that show it; silent when nothing is wrong"
@@ -76,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _look(arguments: argparse.Namespace) -> tuple[str, source.Seen]:
     """Return the pod in question, "" for all, and what was seen."""
     given = settings.from_arguments(arguments, os.environ)
+    if arguments.agent and (arguments.file or arguments.prometheus):
+        raise SettingError("--agent, --file and --prometheus exclude each other.", "Give one.")
     if arguments.pod:
         arguments.pod = "/".join(targets.pod_of(arguments, arguments.pod))
     if arguments.file is not None:

@@ -39,28 +39,48 @@ exit code: 0; 2 a bad argument; 4 the cluster, or every agent that was asked, di
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to show, of whom, how often and in which form."""
-    parser.add_argument("what", nargs="?", default="pods", choices=("pods", "nodes"))
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="pods",
+        choices=("pods", "nodes"),
+        help="a row a container and GPU, or a row a GPU; default pods",
+    )
     targets.add_place(parser)
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="all namespaces")
     parser.add_argument("--workload", default="", metavar="NAME", help="only pods of this workload")
     parser.add_argument("--ended", action="store_true", help="also pods whose processes ended")
-    parser.add_argument("--sort", default="launches", choices=SORTS, help="default %(default)s")
+    parser.add_argument(
+        "--sort",
+        default="launches",
+        choices=SORTS,
+        metavar="COLUMN",
+        help=f"the most first, of {', '.join(SORTS)}; default %(default)s",
+    )
     often = parser.add_mutually_exclusive_group()
     often.add_argument("--once", action="store_true", help="one table; the default where piped")
     often.add_argument("--watch", action="store_true", help="until ^C; the default on a terminal")
     parser.add_argument("--json", action="store_true", help="JSON, one line a table")
     parser.add_argument(
-        "--interval", type=_seconds, default=2.0, metavar="SECONDS", help="default %(default)s"
+        "--interval",
+        type=_seconds,
+        default=2.0,
+        metavar="SECONDS",
+        help="between two looks, over which rates are taken; default %(default)s",
     )
     parser.add_argument(
         "--timeout",
         type=_seconds,
         default=SECONDS,
         metavar="SECONDS",
-        help="for each agent; default %(default)s",
+        help="for each answer of an agent; default %(default)s",
     )
     parser.add_argument(
-        "--at-once", type=_agents, default=AT_ONCE, metavar="AGENTS", help="default %(default)s"
+        "--at-once",
+        type=_agents,
+        default=AT_ONCE,
+        metavar="AGENTS",
+        help="so many are asked at the same time; default %(default)s",
     )
     targets.add_arguments(parser)
 
