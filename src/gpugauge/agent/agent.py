@@ -10,6 +10,7 @@ from dataclasses import replace
 from gpugauge.agent import hosts, usage
 from gpugauge.agent.devices import ASK_SECONDS, ASK_SECONDS_AT_LEAST, Devices
 from gpugauge.agent.events import Events
+from gpugauge.agent.host_sides import HostSides
 from gpugauge.agent.libraries import Libraries
 from gpugauge.agent.reader import Reader
 from gpugauge.agent.refusals import Refusals
@@ -18,7 +19,7 @@ from gpugauge.attribution.attribution import Attribution
 from gpugauge.discovery.scan import start_time
 from gpugauge.ebpf.proof import Proof, prove
 from gpugauge.errors import UnsupportedError
-from gpugauge.model.snapshot import HostContext, Snapshot
+from gpugauge.model.snapshot import Snapshot
 from gpugauge.model.workload import Owner
 from gpugauge.settings import Settings
 from gpugauge.state.facts import AgentFacts, Facts, Origin
@@ -33,8 +34,6 @@ CONTEXT_SECONDS = 2.0
 and what it holds before its first allocation is what a context costs."""
 GONE_CHECK_SECONDS = 10.0
 """Processes whose end the programs did not see are looked for this often."""
-HOSTS_SECONDS = 5.0
-"""CPU quota and pressure are read this often."""
 
 
 class Agent:
@@ -76,8 +75,8 @@ class Agent:
             self.tracer.close()
             raise
         self._devices = Devices(library_path=hosts.nvml_library(settings, self.tracer.vendor))
-        self._gone_at = self._hosts_at = float("-inf")
-        self._host_contexts: tuple[HostContext, ...] = ()
+        self._gone_at = float("-inf")
+        self._host_sides = HostSides(self.attribution)
         self._gone: frozenset[int] = frozenset()
         self._started: dict[int, int] = {}
         self._state = State(
@@ -198,15 +197,6 @@ class Agent:
 
     def _facts(self) -> Facts:
         attribution = self.attribution
-        now = time.monotonic()
-        if now - self._hosts_at >= HOSTS_SECONDS:
-            self._hosts_at = now
-            owners = {
-                p.owner
-                for p in self._state.processes.by_number.values()
-                if p.owner.pod or p.owner.container_id
-            }
-            self._host_contexts = attribution.host_contexts(sorted(owners, key=str))
         return Facts(
             time_unix_ns=time.time_ns(),
             node=self._settings.node_name or platform.node(),
@@ -215,7 +205,7 @@ class Agent:
             owner_of=self._owner,
             origin_of=self._origin,
             gone=self._gone,
-            hosts=self._host_contexts,
+            hosts=self._host_sides.read(self._state.processes.by_number.values()),
             entitlements=attribution.entitlements(self._devices.inventory.devices),
             agent=AgentFacts(
                 attach_mode=self.tracer.mode.value,
