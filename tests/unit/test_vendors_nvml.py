@@ -423,6 +423,20 @@ def test_a_driver_root_is_loaded_from_its_path() -> None:
     assert binding.log == [f"load {path}", "init", "shutdown", "dlclose 97"]
 
 
+def test_a_driver_root_that_comes_later_is_found() -> None:
+    path = "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    binding = Binding(Gpu("GPU-2"))
+    there = [""]
+    binding.refusals["nvmlInit"] = 12  # the loader finds none
+    inventory = NvmlInventory(binding, library_path=lambda: there[0])
+    assert inventory.read().devices == ()
+    del binding.refusals["nvmlInit"]
+    binding.files.add(path)
+    there[0] = path
+    assert [d.uuid for d in inventory.read().devices] == ["GPU-2"]
+    assert f"load {path}" in binding.log
+
+
 @pytest.mark.parametrize("count", [-1, DEVICES_LIMIT + 1, (1 << 32) - 1])
 def test_an_absurd_count_is_refused(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Binding, "do_nvmlDeviceGetCount", lambda self: count)

@@ -74,7 +74,7 @@ class Agent:
         except BaseException:
             self.tracer.close()
             raise
-        self._devices = Devices(library_path=hosts.nvml_library(settings, self.tracer.vendor))
+        self._devices = Devices(hosts.nvml(settings, self.tracer.vendor))
         self._gone_at = float("-inf")
         self._host_sides = HostSides(self.attribution)
         self._gone: frozenset[int] = frozenset()

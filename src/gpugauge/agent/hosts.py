@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gpugauge.discovery.decision import HostLibrary
-from gpugauge.discovery.host import find_host_drivers, mapped_file_id
+from gpugauge.discovery.host import LIBRARY_FOLDERS, find_host_drivers, mapped_file_id
 from gpugauge.errors import UnavailableError
 from gpugauge.model.library import FileId
 from gpugauge.settings import Settings
 from gpugauge.vendors import Vendor
+from gpugauge.vendors.nvml import NvmlInventory
+from gpugauge.vendors.nvml_thread import NvmlThread
 
 HOST_INIT_ROOT = "/proc/1/root"
 NVML_NAME = "libnvidia-ml.so.1"
@@ -59,23 +62,36 @@ def host_root() -> str:
         return "/"
 
 
-def nvml_library(settings: Settings, vendor: Vendor) -> str:
+def nvml(settings: Settings, vendor: Vendor) -> NvmlThread:
+    """Return who asks NVML, from wherever its library is at that time."""
+    inventory = NvmlInventory(library_path=partial(nvml_library, settings, vendor))
+    return NvmlThread(inventory.read, inventory.release)
+
+
+def nvml_library(settings: Settings, vendor: Vendor, own_root: str = "/") -> str:
     """Return the NVML library beside the driver library, or "" for the loader's own search.
 
-    The two are of one version; where the driver lies in a root of its own, the
-    loader finds neither.
+    The two are of one version. Where the driver lies in a root of its own the loader finds
+    neither, and in a container of the agent's own it finds only what a runtime put there.
     """
     named = [os.path.realpath(path) for path in settings.attach.libraries]
+    root = host_root()
+    alone = root != "/" and not _is_put_into(own_root)
     found = named or [
         driver.path
-        for driver in find_host_drivers(vendor, settings.attach.driver_roots, host_root())
-        if driver.own_mount
+        for driver in find_host_drivers(vendor, settings.attach.driver_roots, root)
+        if driver.own_mount or alone
     ]
     for path in found:
         beside = Path(path).parent / NVML_NAME
         if beside.exists():
             return str(beside)
     return ""
+
+
+def _is_put_into(root: str) -> bool:
+    """Whether NVIDIA's runtime put its library into this container."""
+    return any(Path(root, folder, NVML_NAME).exists() for folder in LIBRARY_FOLDERS)
 
 
 def finder(settings: Settings, vendor: Vendor) -> Callable[[], tuple[HostLibrary, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -48,13 +49,13 @@ Listed = tuple[tuple[DeviceProcess, tuple[int, int] | None], ...]
 class NvmlInventory:
     """Reads the inventory, and starts a new session when the driver came, went or changed."""
 
-    def __init__(self, api: Any = None, library_path: str = "") -> None:
+    def __init__(self, api: Any = None, library_path: str | Callable[[], str] = "") -> None:
         """Take where the library is.
 
         Args:
             api: The module `pynvml`, or a stub with its names; None imports it.
-            library_path: The library's file in a driver root; "" leaves the
-                search to the dynamic loader (`nvml_library`).
+            library_path: The library's file in a driver root, or what finds it; "" leaves
+                the search to the dynamic loader (`nvml_library`).
         """
         if api is None:
             import pynvml  # 11 MB of memory, only where NVML is used

@@ -16,6 +16,7 @@ library is unmapped too.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 NAME = "libnvidia-ml.so.1"
@@ -24,12 +25,13 @@ NAME = "libnvidia-ml.so.1"
 class NvmlLibrary:
     """The library behind the binding: at most one at a time in a process."""
 
-    def __init__(self, api: Any, path: str = "") -> None:
+    def __init__(self, api: Any, path: str | Callable[[], str] = "") -> None:
         """Take the binding and where to load from.
 
         Args:
             api: The module `pynvml`, or a stub with its names.
-            path: The library's file; "" leaves the search to the dynamic loader.
+            path: The library's file; "" leaves the search to the dynamic loader. Or what finds
+                it, asked at each opening: the driver may come later, or from another place.
         """
         self._api = api
         self._path = path
@@ -48,9 +50,10 @@ class NvmlLibrary:
         """
         if self._opened:
             return
-        if self._path and self._api.nvmlLib is None:
+        path = self._path if isinstance(self._path, str) else self._path()
+        if path and self._api.nvmlLib is None:
             try:
-                self._api.nvmlLib = self._api.CDLL(self._path)
+                self._api.nvmlLib = self._api.CDLL(path)
             except OSError:
                 raise self._api.NVMLError(self._api.NVML_ERROR_LIBRARY_NOT_FOUND) from None
         self._api.nvmlInit()
