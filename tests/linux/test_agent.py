@@ -93,6 +93,20 @@ def wait_until_off(machine: OwnMachine) -> None:
     assert breakpoints(machine) == 0
 
 
+def test_a_gpu_that_nobody_uses_has_a_name(tmp_path: Path) -> None:
+    """Who pays for idle GPUs looks for those that no process ever opened."""
+    machine = OwnMachine(tmp_path)
+    with agent(tmp_path, machine) as it:
+        found: dict[tuple[tuple[str, str], ...], float] = {}
+        deadline = time.monotonic() + 60
+        while not found and time.monotonic() < deadline:
+            found = metrics(it.get("/metrics"), "gpugauge_device_info")
+            time.sleep(0.05)
+        (labels,) = map(dict, found)
+        assert labels["gpu_uuid"] == labels["UUID"] != ""
+        assert set(metrics(it.get("/metrics"), "gpugauge_device_processes").values()) == {0.0}
+
+
 def check_metrics(text: str) -> None:
     """Hold the exposition against promtool, which `make tools` fetches."""
     assert PROMTOOL.exists(), "run `make tools`"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpugauge.agent.devices import ASK_SECONDS, LISTED, Devices
+from gpugauge.agent.devices import (
+    ASK_SECONDS,
+    IDLE_ASK_SECONDS,
+    LISTED,
+    UNKNOWN_ASK_SECONDS,
+    Devices,
+)
 from gpugauge.model.device import Device, DeviceProcess, Inventory
 
 DEVICE = Device(
@@ -79,6 +85,29 @@ def test_a_hanging_nvml_is_asked_to_let_go_again_later() -> None:
     bench.nvml.hangs = False
     bench.ask(in_use=False)
     assert bench.devices.released
+
+
+def test_gpus_that_nobody_ever_used_are_known() -> None:
+    bench = Bench()
+    assert bench.ask(in_use=False)
+    assert not bench.ask(in_use=False)
+    assert bench.devices.released
+    (device,) = bench.devices.inventory.devices
+    assert (device.uuid, device.model) == (DEVICE.uuid, DEVICE.model)
+    assert not bench.ask(in_use=False, after=IDLE_ASK_SECONDS - 2 * ASK_SECONDS)
+    assert bench.ask(in_use=False)
+    assert bench.nvml.asked == 2
+
+
+def test_a_driver_that_comes_later_is_found() -> None:
+    bench = Bench()
+    bench.nvml.answer = replace(bench.nvml.answer, devices=(), error="NVML is not there.")
+    assert bench.ask(in_use=False)
+    assert not bench.ask(in_use=False, after=UNKNOWN_ASK_SECONDS / 2)
+    bench.nvml.answer = replace(bench.nvml.answer, devices=(DEVICE,), error="")
+    assert bench.ask(in_use=False, after=UNKNOWN_ASK_SECONDS / 2)
+    assert not bench.ask(in_use=False)
+    assert bench.devices.inventory.devices
 
 
 def test_a_list_of_before_names_nobody() -> None:

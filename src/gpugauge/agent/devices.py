@@ -1,4 +1,7 @@
-"""The node's GPUs as NVML tells them: asked while somebody uses one, let go when nobody does."""
+"""The node's GPUs as NVML tells them: asked while somebody uses one, else let go at once.
+
+A GPU that nobody uses has a name and a price too: who pays for idle ones wants to see those first.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from gpugauge.vendors.nvml_thread import NvmlThread
 
 ASK_SECONDS = 2.0
 """NVML is asked this often: its lists of processes cost milliseconds."""
+IDLE_ASK_SECONDS = 3600.0
+"""The same while nobody uses a GPU: the layout of MIG or the driver may be another one since. It
+is let go at once, so that an upgrade of the driver can go on."""
+UNKNOWN_ASK_SECONDS = 30.0
+"""The same as long as there was no answer: the driver may come later than the agent."""
 ASK_SECONDS_AT_LEAST = 0.2
 """Between two questions that new contexts give rise to."""
 LISTED = "NVML lists it on a device"
@@ -52,7 +60,9 @@ class Devices:
             every_seconds: A younger answer is new enough.
         """
         now = self._clock()
-        if in_use and now - self._asked_at >= every_seconds:
+        if not in_use:
+            every_seconds = UNKNOWN_ASK_SECONDS if self.inventory.error else IDLE_ASK_SECONDS
+        if now - self._asked_at >= every_seconds:
             self.released = False
             self._asked_at = now
             self.inventory = self._nvml.inventory()
