@@ -61,7 +61,9 @@ class Rendered:
 
     def rules(self) -> list[Object]:
         """Return the rules of all roles."""
-        return [rule for kind in ("ClusterRole", "Role") for o in self.all(kind) for rule in o["rules"]]
+        return [
+            rule for kind in ("ClusterRole", "Role") for o in self.all(kind) for rule in o["rules"]
+        ]
 
 
 def helm(*words: str) -> str:
@@ -101,9 +103,7 @@ def render(
     Raises:
         Refused: the schema or a template refuses the values.
     """
-    return _render(
-        json.dumps(values or {}), more, tuple(str(one) for one in files), kubernetes
-    )
+    return _render(json.dumps(values or {}), more, tuple(str(one) for one in files), kubernetes)
 
 
 @cache

@@ -7,16 +7,12 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.deploy.chart import Rendered
 from tests.deploy.chart_container import run_agent
-from tests.k8s.fakes.api_server import NAMESPACES, PODS, TOKEN, FakeApiServer
+from tests.k8s.fakes.api_server import PODS, FakeApiServer
 from tests.k8s.fakes.containers import Container, remove_empty_cgroups
 from tests.k8s.fakes.kubelet import FakeKubelet
 from tests.k8s.fakes.objects import container_id, pod, pod_uid, status
@@ -70,7 +66,9 @@ class Machine(OwnMachine):
 
     @property
     def environment_of_simulator(self) -> dict[str, str]:
-        return {key: text for key, text in self.environment.items() if key.startswith("GPUGAUGE_SIM")}
+        return {
+            key: text for key, text in self.environment.items() if key.startswith("GPUGAUGE_SIM")
+        }
 
 
 class Place:
@@ -157,36 +155,4 @@ def attached(agent: ContainerAgent, name: str) -> bool:
 
 def let_work(orders: Path) -> None:
     (orders / "go-0").touch()
-    until(lambda: (orders / "done-0").exists(), seconds=60)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("certificate")
-    made = [
-        "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-        "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-        "-keyout", folder / "key.pem", "-out", folder / "ca.crt",
-    ]  # fmt: skip
-    subprocess.run(made, check=True, capture_output=True)
-    (folder / "both.pem").write_bytes(
-        (folder / "key.pem").read_bytes() + (folder / "ca.crt").read_bytes()
-    )
-    return folder
-
-
-@pytest.fixture
-def place(tmp_path: Path, certificate: Path) -> Iterator[Place]:
-    account = tmp_path / "account"
-    account.mkdir()
-    shutil.copy(certificate / "ca.crt", account)
-    (account / "token").write_text(TOKEN)
-    (account / "namespace").write_text("gpugauge")
-    paths = (PODS, NAMESPACES, NODES, "/api/v1/configmaps", SLICES)
-    with (
-        FakeApiServer(paths=paths, tls=certificate / "both.pem") as server,
-        FakeKubelet(tmp_path / "kubelet") as kubelet,
-    ):
-        one = Place(tmp_path, server, kubelet)
-        yield one
-        one.close()
+    until((orders / "done-0").exists, seconds=60)

@@ -17,9 +17,7 @@ from tests.deploy.chart_place import (
     LAUNCHES,
     ContainerAgent,
     attached,
-    certificate,  # noqa: F401 (a fixture)
     let_work,
-    place,  # noqa: F401 (a fixture)
 )
 from tests.k8s.fakes.waiting import until
 from tests.k8s.whole import by_pod

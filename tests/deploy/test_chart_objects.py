@@ -83,7 +83,9 @@ def test_in_every_mode(path) -> None:
         assert pod["hostPID"] is True
         assert "hostNetwork" not in pod and "hostIPC" not in pod
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
-        assert not any("nvidia.com" in name for part in container["resources"].values() for name in part)
+        assert not any(
+            "nvidia.com" in name for part in container["resources"].values() for name in part
+        )
         assert container["resources"]["limits"] == {"memory": "192Mi"}
         assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
         assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
@@ -100,7 +102,9 @@ def test_in_every_mode(path) -> None:
 def test_of_the_host_only_these_are_mounted() -> None:
     def paths(values):
         volumes = render(values).pod()["volumes"]
-        return {one["hostPath"]["path"]: one["hostPath"]["type"] for one in volumes if "hostPath" in one}
+        return {
+            one["hostPath"]["path"]: one["hostPath"]["type"] for one in volumes if "hostPath" in one
+        }
 
     always = {
         "/var/lib/kubelet/pod-resources": "Directory",

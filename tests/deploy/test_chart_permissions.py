@@ -11,7 +11,12 @@ from tests.deploy.test_chart_rights import rules, single
 
 PAGE = (ROOT / "docs" / "permissions.md").read_text()
 SWITCH = f"{RELEASE}-probes"
-BY_DEFAULT = {"rbac.namespaces", "rbac.resourceSlices", "offSwitch.nodeAnnotation", "offSwitch.configMap"}
+BY_DEFAULT = {
+    "rbac.namespaces",
+    "rbac.resourceSlices",
+    "offSwitch.nodeAnnotation",
+    "offSwitch.configMap",
+}
 
 
 def table(heading: str) -> list[list[str]]:

@@ -34,7 +34,10 @@ CASES = [
     ({"commonLabels": {"app.kubernetes.io/component": "x"}}, "app.kubernetes.io/component"),
     ({"extraEnv": [{"name": "GPUGAUGE_SETTINGS", "value": "x"}]}, "Remove it from extraEnv"),
     ({"settings.listen.address": "127.0.0.1"}, "do not reach the loopback"),
-    ({"canary.enabled": True, "canary.settings.listen.address": "::1"}, "do not reach the loopback"),
+    (
+        {"canary.enabled": True, "canary.settings.listen.address": "::1"},
+        "do not reach the loopback",
+    ),
     ({"settings.kubernetes.mode": "off", "podEvents.enabled": True}, "write to the API server"),
     ({"settings.kubernetes.mode": "off", "loadScore.enabled": True}, "write to the API server"),
 ]
@@ -110,8 +113,14 @@ def test_every_sentence_has_a_case() -> None:
 
 
 def _in(cause: str, parts: list[str], sentence: str) -> bool:
-    return cause in sentence or any(part.strip() and part.strip() in cause for part in parts) or (
-        "is the chart's own" in sentence and "app.kubernetes.io" in cause and "label" in sentence
+    return (
+        cause in sentence
+        or any(part.strip() and part.strip() in cause for part in parts)
+        or (
+            "is the chart's own" in sentence
+            and "app.kubernetes.io" in cause
+            and "label" in sentence
+        )
     )
 
 

@@ -20,9 +20,7 @@ from tests.deploy.chart_place import (
     NODES,
     SLICES,
     attached,
-    certificate,  # noqa: F401 (a fixture)
     let_work,
-    place,  # noqa: F401 (a fixture)
 )
 from tests.k8s.fakes.api_server import NAMESPACES, PODS
 from tests.k8s.fakes.kubelet import Given
@@ -156,7 +154,7 @@ def of_writer(*names: str) -> set[Call]:
     return recorder.calls
 
 
-def test_what_the_running_agent_asks_is_what_its_role_allows(place) -> None:  # noqa: F811
+def test_what_the_running_agent_asks_is_what_its_role_allows(place) -> None:
     rendered = render(place.values())
     place.kubelet.given = [
         Given("ml", "a", "main", claims=[("ml", "claim", "gpu.nvidia.com", NODE, "gpu-0")])
@@ -218,7 +216,9 @@ def test_roles_are_bound_to_the_account_of_the_pod() -> None:
         rendered = render(values)
         account = rendered.pod()["serviceAccountName"]
         made = [one["metadata"]["name"] for one in rendered.all("ServiceAccount")]
-        assert made == ([] if values.get("serviceAccount") or "create" in str(values) else [account])
+        assert made == (
+            [] if values.get("serviceAccount") or "create" in str(values) else [account]
+        )
         bindings = rendered.all("ClusterRoleBinding") + rendered.all("RoleBinding")
         assert len(bindings) == 2
         for binding in bindings:

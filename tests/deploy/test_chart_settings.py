@@ -1,4 +1,4 @@
-"""The agent accepts every settings file that the chart can write, and reads in it what was given."""
+"""The agent accepts every settings file that the chart can write, and reads what was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an API server would take an object: the schemas of Kubernetes, and ours of other kinds."""
+"""Whether an API server would take an object: schemas of Kubernetes, ours of other kinds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.deploy.chart import ROOT, Object
 
 CRDS = ROOT / "tests" / "deploy" / "crds"
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?")
+LABEL_KEY = re.compile(
+    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
+)
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
