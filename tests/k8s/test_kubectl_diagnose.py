@@ -56,6 +56,17 @@ def test_a_pod_s_findings_come_from_its_node_s_agent(cluster: Cluster, diagnose:
     assert text.startswith("Nothing found about ml/calm-0 (node-a).")
 
 
+def test_what_an_agent_sends_cannot_steer_the_terminal(cluster: Cluster, diagnose: Any) -> None:
+    nasty = "x\x1b[2J\u202e\x9b31m"
+    sent = finding(
+        nasty, owner(nasty), sentence=nasty, remedy=nasty, also=(nasty,), lacked=(nasty,)
+    )
+    cluster.node("node-a", agent("node-a", sent))
+    code, text = diagnose("--node", "node-a")
+    assert code == 1
+    assert all(line.isprintable() for line in text.splitlines())
+
+
 def test_without_a_pod_all_agents_are_asked_and_the_worst_comes_first(
     cluster: Cluster, diagnose: Any
 ) -> None:

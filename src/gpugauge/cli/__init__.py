@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from gpugauge import __version__
 from gpugauge.cli import program
+from gpugauge.cli.terminal import cleaned
 from gpugauge.errors import EXIT_INTERNAL, EXIT_OK, EXIT_SETTING, GpugaugeError
 
 COMMANDS = (
@@ -109,4 +110,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace | int:
 
 
 def _say(sentence: str) -> None:
-    print(f"gpugauge: {sentence}", file=sys.stderr)
+    print(f"gpugauge: {cleaned(sentence)}", file=sys.stderr)

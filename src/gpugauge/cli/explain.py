@@ -13,6 +13,7 @@ from gpugauge import settings
 from gpugauge.cli import program
 from gpugauge.cli import target as targets
 from gpugauge.cli.interrupt import ending_in_order
+from gpugauge.cli.terminal import cleaned
 from gpugauge.errors import EXIT_FOUND, EXIT_OK, SettingError, UnavailableError
 from gpugauge.explain import page
 from gpugauge.explain.evidence import Evidence
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(page.report_plain(report), indent=1))
     else:
-        sys.stdout.write(report_text(report))
+        sys.stdout.write(cleaned(report_text(report)))  # an agent elsewhere may send anything
     return EXIT_FOUND if report.broken else EXIT_OK
 
 

@@ -6,6 +6,7 @@ import textwrap
 from datetime import datetime
 
 from gpugauge.cli.diagnose.source import Seen
+from gpugauge.cli.terminal import cleaned
 from gpugauge.diagnosis.text import clean, evidence_text, owner_text, percent
 from gpugauge.model.finding import Confidence, Finding
 
@@ -30,7 +31,8 @@ def report(findings: tuple[Finding, ...], seen: Seen, pod: str | None) -> str:
         more = len(seen.notes) - SHOWN_NOTES
         if more > 0:
             lines.append(f"  - and {more} more")
-    return "\n".join(lines)
+    # An agent elsewhere may send anything.
+    return cleaned("\n".join(lines))
 
 
 def finding_text(finding: Finding) -> str:
