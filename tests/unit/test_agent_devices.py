@@ -25,7 +25,7 @@ class Nvml:
 
     def __init__(self) -> None:
         self.asked = self.releases = 0
-        self.hangs = False
+        self.hangs = self.hanging = False
         self.answer = Inventory((DEVICE,), "580", "13")
 
     def inventory(self) -> Inventory:
@@ -97,6 +97,21 @@ def test_gpus_that_nobody_ever_used_are_known() -> None:
     assert not bench.ask(in_use=False, after=IDLE_ASK_SECONDS - 2 * ASK_SECONDS)
     assert bench.ask(in_use=False)
     assert bench.nvml.asked == 2
+
+
+def test_a_gpu_that_wakes_slowly_is_known_too() -> None:
+    """Its handle is not closed before the answer is there."""
+    bench = Bench()
+    answer, bench.nvml.answer = bench.nvml.answer, Inventory((), "", "", error="Not answering.")
+    bench.nvml.hanging = True
+    assert bench.ask(in_use=False)
+    assert not bench.ask(in_use=False)
+    assert (bench.nvml.asked, bench.nvml.releases) == (1, 0)
+    bench.nvml.answer, bench.nvml.hanging = answer, False
+    assert bench.ask(in_use=False)
+    assert bench.devices.inventory.devices == (DEVICE,)
+    assert not bench.ask(in_use=False)
+    assert bench.devices.released
 
 
 def test_a_driver_that_comes_later_is_found() -> None:

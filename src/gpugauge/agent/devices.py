@@ -48,6 +48,8 @@ class Devices:
         self._nvml = nvml
         self._clock = clock
         self._asked_at = float("-inf")
+        self._late = False
+        """The last question had no answer in time."""
         self.released = False
         """NVML is closed, because nobody uses a GPU: an upgrade of the driver can go on."""
         self.inventory = Inventory((), "", "", error="NVML was not asked yet.")
@@ -61,19 +63,26 @@ class Devices:
         """
         now = self._clock()
         if not in_use:
-            every_seconds = UNKNOWN_ASK_SECONDS if self.inventory.error else IDLE_ASK_SECONDS
+            every_seconds = self._idle_seconds()
         if now - self._asked_at >= every_seconds:
             self.released = False
             self._asked_at = now
             self.inventory = self._nvml.inventory()
+            self._late = self._nvml.hanging
             return True
-        if not in_use and not self.released and self._nvml.release():
+        if not in_use and not self.released and not self._late and self._nvml.release():
             self.released = True
             self.inventory = without_figures(self.inventory)
         if self._asked_at > float("-inf"):
             age_ns = int((now - self._asked_at) * NS_PER_SECOND)
             self.inventory = replace(self.inventory, age_ns=max(age_ns, self.inventory.age_ns))
         return False
+
+    def _idle_seconds(self) -> float:
+        if self._late:
+            # A GPU takes longer to wake than a tick waits: let it go after its answer.
+            return float("inf") if self._nvml.hanging else 0.0
+        return UNKNOWN_ASK_SECONDS if self.inventory.error else IDLE_ASK_SECONDS
 
     def listed(self) -> dict[int, str]:
         """Return the processes that NVML lists now, by pid, with why they are known."""
