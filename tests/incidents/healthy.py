@@ -51,9 +51,9 @@ HEALTHY: tuple[tuple[str, Maker, bool], ...] = tuple(
         (ranks_checkpoint, False),
         (uneven_ranks, True),
         (host_processes, False),
-        (allowed_throttling, True),
+        (allowed_throttling, False),
         (loaders_restart, False),
         (eager_drifts, False),
-        (crowded, False),
+        (crowded, True),
     )
 )

@@ -14,6 +14,7 @@ BUSY_IDLE_RATIO = 0.15
 UNEXPLAINED_RATIO = 0.25
 """Without a cause it is only told of a workload that never rested, and lost this much."""
 ALONE_RATIO = 0.02
+MORE_THROTTLED = 0.25
 STILL_WORKING_RATIO = 0.02
 """Less than this of the usual work is a pause, not a slower feed."""
 
@@ -38,7 +39,11 @@ def check(case: Case) -> Verdict:
     if now.others_busy_ratio - phase.others_high >= limits.noisy_neighbour_busy_ratio:
         return FINE  # not alone: see noisy_neighbour
     throttled = more(now.throttled_ratio, usual.throttled_ratio)
-    is_throttled = throttled >= case.slack(limits.cpu_starvation_throttled_ratio)
+    least = limits.cpu_starvation_throttled_ratio
+    if now.quota_cores is not None and now.quota_cores == usual.quota_cores:
+        # Under the same quota as ever a little more is how such a program varies.
+        least = max(least, MORE_THROTTLED * (usual.throttled_ratio or 0.0))
+    is_throttled = throttled >= case.slack(least)
     if grown(now.wait_per_work_seconds, usual.wait_per_work_seconds) > 1.2 and not is_throttled:
         return FINE  # the GPU's side takes longer
     idle = more(now.idle_ratio, usual.idle_ratio)
