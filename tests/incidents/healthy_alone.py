@@ -192,6 +192,7 @@ def allowed_throttling(rng: random.Random) -> Scenario:
     step = max(program.gpu_s + program.host_s, program.loader_s)
     node.pod("train-0", entitled=(0,), quota_cores=(program.cpu_s / step) * rng.uniform(0.8, 1.1))
     node.start("train-0", program)
+    node.settle(600.0)
     return hour("throttled as always", node)
 
 

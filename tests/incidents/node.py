@@ -93,6 +93,13 @@ class Node:
         """End a process; its counts stay with its pod."""
         process.alive = False
 
+    def settle(self, seconds: float) -> None:
+        """Let time pass before anybody looks: what is so later is as it always was."""
+        until = self.clock_s + seconds
+        while self.clock_s < until:
+            self.tick()
+        self.began_s = self.clock_s
+
     @property
     def elapsed_s(self) -> float:
         """Virtual time since the beginning."""
