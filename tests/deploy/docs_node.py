@@ -53,19 +53,28 @@ class Server(DocsApiServer):
             return self._probes(what != "port/none")
         if self._first is None:
             self._first = copy.deepcopy(self.objects)
-        self.objects = copy.deepcopy(self._first)
+        self._restore(self._first)
         if what == "begin/chart":
             command = [*HELM, "--namespace", "gpugauge", "--create-namespace"]
             environment = os.environ | {"KUBECONFIG": self.kubeconfig_path}
             subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True)
         return None
 
+    def _restore(self, first: dict[str, dict[str, Object]]) -> None:
+        """Make everything as it was, in steps that a watch sees."""
+        for path, held in list(self.objects.items()):
+            for key in held.keys() - first.get(path, {}).keys():
+                self.delete(path, held[key])
+        for path, wanted in first.items():
+            for item in wanted.values():
+                self.put(path, item)
+
     def _probes(self, on: bool) -> None:
         """Let the agent have its probes, or not: two agents do not share a library."""
         agent = self.agent
         assert agent is not None
         os.kill(agent.child.pid, signal.SIGUSR2 if on else signal.SIGUSR1)
-        until(lambda: bool(attached(agent.get("/metrics"))) is on, seconds=60)
+        until(lambda: bool(attached(agent.get("/metrics"))) is on, seconds=30)
 
 
 def attached(text: str) -> float:
