@@ -40,12 +40,19 @@ def test_a_container_without_a_runtimes_help_takes_the_hosts(host: Path, tmp_pat
     assert found(tmp_path / "own") == str(folder / "libnvidia-ml.so.1")
 
 
-def test_what_a_runtime_put_into_the_container_is_left_to_the_loader(
-    host: Path, tmp_path: Path
-) -> None:
+def test_what_a_runtime_put_into_the_container_comes_first(host: Path, tmp_path: Path) -> None:
     install(host, "libcuda.so.580.1", "libnvidia-ml.so.1")
-    install(tmp_path / "own", "libnvidia-ml.so.1")
-    assert found(tmp_path / "own") == ""
+    folder = install(tmp_path / "own", "libnvidia-ml.so.1")
+    assert found(tmp_path / "own") == str(folder / "libnvidia-ml.so.1")
+
+
+def test_named_libraries_decide_alone(host: Path, tmp_path: Path) -> None:
+    install(host, "libcuda.so.580.1", "libnvidia-ml.so.1")
+    folder = install(tmp_path / "named", "libcuda.so.1")
+    named = (str(folder / "libcuda.so.1"),)
+    assert found(tmp_path / "own", libraries=named) == ""
+    install(tmp_path / "named", "libnvidia-ml.so.1")
+    assert found(tmp_path / "own", libraries=named) == str(folder / "libnvidia-ml.so.1")
 
 
 def test_a_driver_without_nvml_beside_it_is_passed_over(host: Path, tmp_path: Path) -> None:

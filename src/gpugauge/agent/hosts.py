@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -72,26 +72,24 @@ def nvml_library(settings: Settings, vendor: Vendor, own_root: str = "/") -> str
     """Return the NVML library beside the driver library, or "" for the loader's own search.
 
     The two are of one version. Where the driver lies in a root of its own the loader finds
-    neither, and in a container of the agent's own it finds only what a runtime put there.
+    neither; in a container of the agent's own a runtime may have put NVML into a place where
+    no loader looks, or nowhere.
     """
-    named = [os.path.realpath(path) for path in settings.attach.libraries]
+    if settings.attach.libraries:
+        return _beside(os.path.realpath(path) for path in settings.attach.libraries)
     root = host_root()
-    alone = root != "/" and not _is_put_into(own_root)
-    found = named or [
-        driver.path
-        for driver in find_host_drivers(vendor, settings.attach.driver_roots, root)
-        if driver.own_mount or alone
-    ]
-    for path in found:
-        beside = Path(path).parent / NVML_NAME
-        if beside.exists():
-            return str(beside)
-    return ""
+    drivers = find_host_drivers(vendor, settings.attach.driver_roots, root)
+    found = _beside(driver.path for driver in drivers if driver.own_mount)
+    if found or root == "/":
+        return found
+    own = (f"{own_root.rstrip('/')}/{folder}/any" for folder in LIBRARY_FOLDERS)
+    return _beside(own) or _beside(driver.path for driver in drivers)
 
 
-def _is_put_into(root: str) -> bool:
-    """Whether NVIDIA's runtime put its library into this container."""
-    return any(Path(root, folder, NVML_NAME).exists() for folder in LIBRARY_FOLDERS)
+def _beside(libraries: Iterable[str]) -> str:
+    """Return the first NVML library that lies beside one of these, or ""."""
+    candidates = (Path(path).parent / NVML_NAME for path in libraries)
+    return next((str(path) for path in candidates if path.exists()), "")
 
 
 def finder(settings: Settings, vendor: Vendor) -> Callable[[], tuple[HostLibrary, ...]]:
