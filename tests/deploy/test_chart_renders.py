@@ -9,6 +9,7 @@ import re
 import pytest
 import yaml
 
+import gpugauge
 from tests.deploy.chart import CHART, CI, KUBERNETES, Refused, helm, render
 from tests.deploy.validity import check
 
@@ -166,3 +167,18 @@ def test_notes_name_what_there_is() -> None:
 def test_an_unknown_kubernetes_is_refused() -> None:
     with pytest.raises(Refused, match=r"1\.28"):
         render(kubernetes="1.27")
+
+
+def test_the_chart_is_of_the_agents_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == gpugauge.__version__
+    assert render().container()["image"] == f"gpugauge/gpugauge:{gpugauge.__version__}"
+
+
+def test_a_package_renders_what_the_folder_does(tmp_path) -> None:
+    helm("package", str(CHART), "--destination", str(tmp_path))
+    (package,) = tmp_path.glob("*.tgz")
+    everything = str(CHART / "ci" / "everything-values.yaml")
+    words = ["--namespace", "gpu", "--values", everything]
+    texts = [helm("template", "gpugauge", str(one), *words) for one in (CHART, package)]
+    assert texts[0] == texts[1] and "PrometheusRule" in texts[0]
