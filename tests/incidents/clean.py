@@ -20,7 +20,7 @@ from gpugauge.codec.recording import RecordingReader, RecordingWriter
 from gpugauge.model.device import Device
 from gpugauge.model.process import Process, ProcessDevice
 from gpugauge.model.snapshot import Series, Snapshot
-from gpugauge.model.workload import Owner, Scope
+from gpugauge.model.workload import UNKNOWN, Owner, Scope
 
 BEGAN_UNIX_NS = 1_800_000_000_000_000_000
 BEGAN_MONOTONIC_NS = 1_000_000_000_000
@@ -69,7 +69,9 @@ class Cleaner:
             ),
             entitlements=(),
             entitlement_gaps=(),
-            agent=replace(snapshot.agent, nvml_error="", pods_error=""),
+            agent=replace(
+                snapshot.agent, nvml_error="", pods_error="", pod_events=None, load_score=None
+            ),
         )
 
     def _number(self, what: str, name: object) -> int:
@@ -85,9 +87,10 @@ class Cleaner:
         return max(1, BEGAN_MONOTONIC_NS + monotonic_ns - self._first.time_monotonic_ns)
 
     def _uuid(self, uuid: str) -> str:
-        if not uuid.startswith(("GPU-", "MIG-")):
+        if uuid in ("", UNKNOWN):
             return uuid
-        return f"{uuid[:4]}00000000-0000-0000-0000-{self._number('device', uuid):012}"
+        kind = "MIG" if uuid.startswith("MIG-") else "GPU"
+        return f"{kind}-00000000-0000-0000-0000-{self._number('device', uuid):012}"
 
     def _pid(self, pid: int) -> int:
         return FIRST_PID + self._number("process", pid)
