@@ -171,35 +171,33 @@ def test_opting_out_by_annotation_of_the_pod_and_of_its_namespace(world):
 
 
 @pytest.mark.parametrize(("api", "old"), [(SLICES, False), (SLICES_BETA, True)])
-def test_dra_claims_are_named_by_resource_slices(world, api, old, monkeypatch):
-    monkeypatch.setattr(module, "WALK_EVERY_SECONDS", 0.0)
+def test_dra_claims_are_named_by_resource_slices(world, api, old):
+    """Those of pods that never touch their GPU too: no process is asked for here."""
     world.server.paths.add(api)
     world.server.put(api, resource_slice("s", {"gpu-7": GPU1}, old=old))
     world.server.put(PODS, pod("a"))
     world.attribution.start()
     until(lambda: world.attribution.entitlements_known)
-    world.attribution.owner(os.getpid())
+    world.attribution.entitlements()
     assert world.server.count(SLICES, "list") == 0  # nobody has a claim: not asked
     claim = ("ml", "claim", "gpu.nvidia.com", NODE, "gpu-7")
     world.kubelet.given = [Given("ml", "a", "main", claims=[claim])]
 
     def named():
-        world.attribution.owner(os.getpid())
         return [one.gpu_uuid for one in world.attribution.entitlements()] == [GPU1]
 
     until(named)
     assert world.attribution.errors == {}
 
 
-def test_slices_that_are_refused_leave_the_device_unknown_and_are_said(world, monkeypatch):
-    monkeypatch.setattr(module, "WALK_EVERY_SECONDS", 0.0)
+def test_slices_that_are_refused_leave_the_device_unknown_and_are_said(world):
     world.server.forbidden = {SLICES}
     claim = ("ml", "claim", "gpu.nvidia.com", NODE, "gpu-7")
     world.kubelet.given = [Given("ml", "a", "main", claims=[claim])]
     world.attribution.start()
 
     def said():
-        world.attribution.owner(os.getpid())
+        world.attribution.entitlements()
         return "on resourceslices" in world.attribution.errors.get("resourceslices", "")
 
     until(said)

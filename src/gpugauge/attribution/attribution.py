@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gpugauge.attribution.allocation import Allocations
 from gpugauge.attribution.cgroup_tree import CgroupTree, host_cgroup_root, unified_root
 from gpugauge.attribution.cluster import find_cluster
 from gpugauge.attribution.driver_minors import driver_minors
@@ -165,6 +166,7 @@ class Attribution:
             devices: What NVML lists, to name MIG instances of old ids and of GKE's.
         """
         allocations, view = self._kubelet.allocations, self._store.view()
+        self._start_slices(allocations)
         uuids = self._slices.uuids if self._slices is not None else {}
         key = (allocations.version, view.version, uuids, tuple(one.uuid for one in devices))
         if self._entitled[0] != key:
@@ -262,17 +264,20 @@ class Attribution:
         with self._lock:
             self._changes += 1
 
+    def _start_slices(self, allocations: Allocations) -> None:
+        """Not before the kubelet names a claim: most clusters have none, or refuse it."""
+        if self._slices is None or self._slices_started:
+            return
+        if any(one.claim for one in allocations.devices):
+            self._slices_started = True
+            self._slices.reflector.start()
+
     def _maintain(self) -> None:
         now = time.monotonic()
         if now - self._walked_at < WALK_EVERY_SECONDS:
             return
         self._walked_at = now
         self._tree.step()
-        claims = any(one.claim for one in self._kubelet.allocations.devices)
-        if claims and self._slices is not None and not self._slices_started:
-            # Not before the kubelet names a claim: most clusters have none, or refuse it.
-            self._slices_started = True
-            self._slices.reflector.start()
         if self._pods is None or now - self._refreshed_at < REFRESH_AT_MOST_EVERY_SECONDS:
             return
         if self._resolver.oldest_unlisted_seconds() > UNLISTED_SECONDS:
