@@ -23,6 +23,7 @@ import pytest
 from gpugauge.cli import COMMANDS, parser
 from tests.deploy.docs_blocks import ROOT, Block, blocks, documents, spans, types_a_program
 from tests.deploy.image_root import files_of_the_repository
+from tests.k8s.fakes.waiting import until
 
 SHIMS = (
     "gpugauge", "kubectl-gpugauge", "kubectl", "helm", "make", "pip", "docker", "sudo", "promtool",
@@ -41,6 +42,8 @@ UNTRIED: dict[str, str] = {}
 """Lines that no test can run, each with the reason. Their first word must be a program all the
 same, and each must still stand in a document."""
 
+OWN_AGENT = re.compile(r"gpugauge run|make demo")
+ASKS_AGENT = re.compile(r"curl|\bgpugauge (?:top|check|diagnose|explain|record|bugreport)\b")
 BLOCKS = [block for path in documents() for block in blocks(path) if block.language == "sh"]
 
 
@@ -96,6 +99,14 @@ def shims(tmp_path_factory: pytest.TempPathFactory, clone: Path) -> Path:
         (folder / name).symlink_to(found)
     (clone / ".venv" / "bin" / "gpugauge").symlink_to(folder / "gpugauge")
     return folder
+
+
+def group_exists(number: int) -> bool:
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class Stage:
@@ -158,6 +169,7 @@ class Stage:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGTERM)
             child.wait(30)
+            until(lambda: not group_exists(child.pid), seconds=30)
         return subprocess.CompletedProcess(text, child.returncode, out, err)
 
     def close(self) -> None:
@@ -172,15 +184,28 @@ def stage(tmp_path_factory, clone: Path, shims: Path) -> Iterator[Stage]:
     made.close()
 
 
-@pytest.mark.parametrize("path", sorted({b.path for b in BLOCKS}), ids=title)
+def port_of(text: str) -> str:
+    """Return how the node's agent must be reached by the commands of a block; "" if none does."""
+    if OWN_AGENT.search(text):
+        return "port/none"
+    if "port-forward" in text:
+        return "port/other"
+    return "port/usual" if ASKS_AGENT.search(text) else ""
+
+
+def documents_with_commands() -> list[Path]:
+    """Return them in an order in which no agent waits for another's probes to go."""
+    own = {block.path for block in BLOCKS if OWN_AGENT.search(block.text)}
+    return sorted({block.path for block in BLOCKS}, key=lambda path: (path in own, path))
+
+
+@pytest.mark.parametrize("path", documents_with_commands(), ids=title)
 def test_every_command_works(path: Path, stage: Stage, tmp_path: Path) -> None:
     stage.ask(f"begin/{kind(path)}")
     port = ""
     for number, block in enumerate(each for each in BLOCKS if each.path == path):
-        own_agent = re.search(r"gpugauge run|make demo", block.text)
-        forwarded = "port-forward" in block.text
-        wanted = "port/none" if own_agent else "port/other" if forwarded else "port/usual"
-        if port != wanted:  # a block may take the probes off, and the next one put them back
+        wanted = port_of(block.text)
+        if wanted not in ("", port):  # a block may take the probes off, the next one put them back
             stage.ask(wanted)
             port = wanted
         folder = tmp_path / str(number)
