@@ -132,6 +132,24 @@ def test_ready_after_the_first_scan(running: Running) -> None:
     assert running.ask("/readyz")[::2] == (200, b"ok\n")
 
 
+def test_what_must_be_fresh_is_asked_for_and_probes_of_health_ask_nothing(running: Running) -> None:
+    running.exposition.publish(snapshot(number=3))
+    asked: list[int] = []
+
+    def renew() -> None:
+        asked.append(1)
+        running.exposition.publish(snapshot(number=5 + len(asked)))
+
+    running.exposition.renew = renew
+    for path in ("/healthz", "/readyz"):
+        assert running.ask(path)[0] == 200
+    assert not asked
+    assert load_snapshot(running.ask("/api/v1/snapshot")[2]).number == 6
+    for path in ("/metrics", "/api/v1/findings"):
+        assert running.ask(path)[0] == 200
+    assert len(asked) == 3
+
+
 def test_head_has_the_length_and_no_body(running: Running) -> None:
     running.exposition.publish(snapshot())
     length = len(running.ask("/metrics")[2])
