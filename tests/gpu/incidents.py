@@ -66,7 +66,7 @@ def play(run: Run, causes: list[Cause], only: frozenset[str]) -> None:
         run.diagnose("launch-bound and transfer-bound")
         run.end("tiny", "pageable")
     if waits:
-        run.wait("the hang and the idle holder", lambda: run.has(*(e.key for e in waits)), 130)
+        run.wait("the hang and the idle holder", lambda: run.has(*(e.key for e in waits)), 150)
         run.diagnose("hang and idle holder")
         run.end("hang", "idle")
     if not late:
