@@ -16,6 +16,7 @@ QUIET_RATIO = 0.05
 LONGER_WAIT = 1.3
 LAUNCHES_PER_CALL = 3.0
 """Added with a call that reads what they made."""
+MANY_TIMES = 10.0
 HOST_BOUND_RATIO = 0.1
 COST_RATIO = 0.06
 """Newly waited by a workload that never waited."""
@@ -50,9 +51,12 @@ def check(case: Case) -> Verdict:
     # A program that always waited once a step does not wait longer, but the GPU runs dry
     # after each wait: both are the cost of the added calls.
     cost = max(0.0, now.waits_ratio - waits_before) + idle
+    lost = lost_ratio(now, phase)
+    # Where the host is the limit, its own part of each read costs as much as the wait in it.
+    if more_calls >= MANY_TIMES and lost >= limits.harm_lost_ratio and _is_host_bound(usual):
+        cost = max(cost, lost)
     if cost < case.slack(limits.added_synchronization_wait_ratio):
         return FINE
-    lost = lost_ratio(now, phase)
     batches_lost = 0.0
     if usual.htod_bytes_per_second and phase.steady:
         batches_lost = 1 - now.htod_bytes_per_second / usual.htod_bytes_per_second
