@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpugauge.diagnosis.baseline import Phase
 from gpugauge.diagnosis.case import SAME_BATCH, SAME_WORK, Case, compare, grown, lost_ratio, more
 from gpugauge.diagnosis.figures import Figures
 from gpugauge.diagnosis.rule import FINE, LookAgain, Rule, Suspicion, Verdict
@@ -27,14 +28,11 @@ def check(case: Case) -> Verdict:
     """Calls that wait have become more per launch, and work is lost to them."""
     if case.why_not:
         return LookAgain(case.why_not)
-    now, phase = case.now, case.phase(SAME_WORK)
+    now = case.now
     assert now is not None  # noqa: S101 - why_not is empty
-    if phase is None and now.threads_per_input_byte is not None:
-        phase = case.phase(SAME_BATCH)
-        if phase is not None and not _only_reads_added(now, phase.usual):
-            phase = None
     if now.work_per_second == 0:
         return FINE
+    phase = _phase(case, now)
     if phase is None:
         return LookAgain("a known phase that does the same work")
     usual, limits = phase.usual, case.settings
@@ -114,6 +112,15 @@ def _only_reads_added(now: Figures, usual: Figures) -> bool:
     added = 1 / now.htod_bytes_per_work - 1 / usual.htod_bytes_per_work
     calls = _calls(now) / now.htod_bytes_per_work - _calls(usual) / usual.htod_bytes_per_work
     return 0 < added <= LAUNCHES_PER_CALL * calls
+
+
+def _phase(case: Case, now: Figures) -> Phase | None:
+    """Return the phase of the same work, or of the same batches with reads added."""
+    same = case.phase(SAME_WORK)
+    if same is not None or now.threads_per_input_byte is None:
+        return same
+    phase = case.phase(SAME_BATCH)
+    return phase if phase is not None and _only_reads_added(now, phase.usual) else None
 
 
 def _is_host_bound(usual: Figures) -> bool:
