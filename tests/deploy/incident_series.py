@@ -14,8 +14,9 @@ from gpugauge.model.snapshot import OwnerTime, Snapshot
 from gpugauge.settings import Settings
 from tests.deploy.promql import ROOT
 from tests.incidents.incidents import INCIDENTS
-from tests.incidents.node import SECOND, Node
+from tests.incidents.node import Node
 from tests.incidents.scenario import Scenario
+from tests.incidents.seen import SECOND
 
 PROMTOOL = ROOT / ".tools" / "bin" / "promtool"
 SCRAPE_S = 10.0
