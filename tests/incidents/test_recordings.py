@@ -45,6 +45,10 @@ RECORDED = (
          ("cpu_starvation", 4): 160.3},
     ),
     Recorded(
+        "again.jsonl.gz",
+        {("launch_bound", 1): 67, ("added_synchronization", 2): 210.7},
+    ),
+    Recorded(
         "neighbour.jsonl.gz",
         {("noisy_neighbour", 4): 143.2},
         # The incidents before it, and the other programs on the device.

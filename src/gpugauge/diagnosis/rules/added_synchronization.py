@@ -97,7 +97,8 @@ def check(case: Case) -> Verdict:
             *compare("known idle", "ratio", now.idle_ratio, usual.idle_ratio),
         ),
         explained_ratio=cost,
-        confirm_ratio=1.0 if harm >= limits.harm_lost_ratio else 1.35,
+        # So many times the calls are no hiccup of a rate.
+        confirm_ratio=1.0 if harm >= limits.harm_lost_ratio or more_calls >= MANY_TIMES else 1.35,
         lacked=() if now.idle_ratio is not None else ("known idle time",),
     )  # fmt: skip
 
