@@ -72,11 +72,11 @@ def test_cpu_starvation_by_a_quota(tmp_path: Path) -> None:
         container = Container("gpugauge-test-starved")
         try:
             starved = run.start(
-                device=run.device(), container=container, cpu_ms=12, rest_ms=0, launches=10
+                device=run.device(), container=container, cpu_ms=6, rest_ms=0, launches=10
             )
             starved.wait_known()
-            container.limit_cpu(0.03)  # felt on a machine that is busy anyway
-            starved.wait_named("cpu_starvation", "quota of 0.03 cores, which it did not have")
+            container.limit_cpu(0.06)  # felt on a machine that is busy anyway
+            starved.wait_named("cpu_starvation", "quota of 0.06 cores, which it did not have")
         finally:
             run.end_programs()
             container.remove()

@@ -68,7 +68,7 @@ INCIDENTS = (
     Incident(
         "cpu_starvation",
         f"the CPU limit of a training job becomes {QUOTA_CORES} cores",
-        begins={"cpu_ms": 12, "rest_ms": 0, "launches": 10},
+        begins={"cpu_ms": 6, "rest_ms": 0, "launches": 10},
         quota_cores=QUOTA_CORES,
         word="quota",
         # The CPU side is read every five seconds: until it was read twice it is not known.
