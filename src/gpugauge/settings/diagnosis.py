@@ -82,7 +82,7 @@ class DiagnosisSettings:
     # ---- launch_bound ----------------------------------------------------------
     launch_bound_launches_per_second: float = bounded(10_000.0, 100.0, 10_000_000.0)
     """Launches of one process per second."""
-    launch_bound_blocked_ratio: float = bounded(0.2, 0.0, 1.0)
+    launch_bound_blocked_ratio: float = bounded(0.15, 0.0, 1.0)
     """Share of time blocked on the GPU, at most."""
     launch_bound_threads: float = bounded(262_144.0, 1.0, 1e9)
     """GPU threads per launch, at most: about what one large GPU holds at once."""
