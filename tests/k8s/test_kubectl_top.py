@@ -381,7 +381,9 @@ def test_bad_arguments_are_refused_before_anything_starts(
 
 def watching(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
     """Start it as a process of its own, without a terminal."""
-    code = "import sys; sys.argv[0] = 'kubectl-gpugauge'; from gpugauge.cli import main"
+    # A shell's job in the background ignores SIGINT, and hands that on: not what a user's ^C meets.
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "; sys.argv[0] = 'kubectl-gpugauge'; from gpugauge.cli import main"
     line = ["top", "-A", "--watch", "--interval", "0.1", "--kubeconfig", cluster.kubeconfig, *words]
     return subprocess.Popen(
         [sys.executable, "-c", f"{code}; sys.exit(main())", *line],
