@@ -53,7 +53,7 @@ def finding_text(finding: Finding) -> str:
         lines.append(f"    {party.role}: {name}{pid}{': ' if shares else ''}{', '.join(shares)}")
     for line in finding.lines:
         place = f"{line.file}:{line.line} {line.function}"
-        lines.append(f"    waits at {place}: {percent(line.share_ratio)} of the samples")
+        lines.append(f"    {percent(line.share_ratio)} of its sampled stacks at {place}")
     lines.append(_wrap(f"next: {finding.remedy}", "  "))
     if finding.also:
         lines.append(_wrap(f"seen as well: {', '.join(finding.also)}", "  "))
