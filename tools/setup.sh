@@ -16,6 +16,7 @@ bpftrace:bpftrace:probes the same functions beside gpugauge in a test
 gcc-multilib:/usr/lib32/crt1.o:builds a 32-bit program for a test
 openssl:openssl:makes the certificate of a test server
 util-linux:unshare:makes their mount name spaces
+curl:curl:runs what the documents say
 iproute2:ip:shows who listens on a port
 "
 
