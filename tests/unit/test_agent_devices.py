@@ -114,6 +114,14 @@ def test_a_gpu_that_wakes_slowly_is_known_too() -> None:
     assert bench.devices.released
 
 
+def test_the_first_use_is_asked_about_at_once() -> None:
+    bench = Bench()
+    bench.ask(in_use=False)
+    bench.ask(in_use=False)
+    assert bench.devices.released
+    assert bench.ask(after=0.01)
+
+
 def test_a_driver_that_comes_later_is_found() -> None:
     bench = Bench()
     bench.nvml.answer = replace(bench.nvml.answer, devices=(), error="NVML is not there.")

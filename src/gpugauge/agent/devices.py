@@ -64,6 +64,8 @@ class Devices:
         now = self._clock()
         if not in_use:
             every_seconds = self._idle_seconds()
+        elif self.released:
+            every_seconds = 0.0  # what it said before is old, and somebody waits for it
         if now - self._asked_at >= every_seconds:
             self.released = False
             self._asked_at = now
