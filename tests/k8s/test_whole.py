@@ -71,6 +71,13 @@ def value(text: str, name: str, **labels: str) -> float:
     return sum(each for key, each in found if labels.items() <= dict(key).items())
 
 
+def known(text: str) -> bool:
+    """Whether every device has its name: that takes an answer of NVML after the first use."""
+    return all(
+        dict(key)["gpu_uuid"] != "unknown" for key in metrics(text, "gpugauge_launches_total")
+    )
+
+
 def held_by_device(cluster: Cluster) -> int:
     return sum(row.values["held_bytes"] for row in cluster.machine.oracle.truths())
 
@@ -94,7 +101,8 @@ def test_two_pods_on_one_gpu_through_every_restart(cluster):
         one.work()
     wait_for(cluster, lambda text: set(by_pod(text, DEMAND)) == {"a", "b"})
     wait_for(cluster, lambda text: value(text, "agent_pods_up") == 1)
-    text = wait_for(cluster, lambda text: set(by_pod(text, "entitled_gpus")) == {"a", "b"})
+    wait_for(cluster, lambda text: set(by_pod(text, "entitled_gpus")) == {"a", "b"})
+    text = wait_for(cluster, known)
     check(cluster, text, {"a": 1, "b": 1}, {"a": 1, "b": 1})
     check_against_oracle(cluster, text)
     text = wait_for(cluster, lambda text: len(by_pod(text, "memory_held_bytes")) == 2)
@@ -125,7 +133,8 @@ def test_two_pods_on_one_gpu_through_every_restart(cluster):
     b.start()
     b.show()
     b.work()
-    text = wait_for(cluster, lambda text: by_pod(text, DEMAND).get("b", 0) > 2 * b.launches)
+    wait_for(cluster, lambda text: by_pod(text, DEMAND).get("b", 0) > 2 * b.launches)
+    text = wait_for(cluster, known)
     check(cluster, text, {"a": 3, "b": 3}, {"a": 3, "b": 1})
     check_against_oracle(cluster, text)
     assert value(text, "agent_unresolved_processes") == 0
