@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.k8s.fakes.api_server import FakeApiServer
@@ -123,27 +121,3 @@ def others(cluster: Cluster) -> str:
         lines.append(f"kube_pod_container_state_started{{{keys}}} 1.7e9")
         lines.append(f'kube_pod_container_info{{{keys},image="train:v2"}} 1')
     return "\n".join(lines) + "\n"
-
-
-@contextmanager
-def exporter(text: str) -> Iterator[int]:
-    """Yield the port of a server whose every page is this text."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
-import threading
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
 from tests.deploy.chart import CHART, RELEASE, Object, render
+from tests.deploy.exporter import exporter
 from tests.deploy.prometheus import Prometheus, started_with
 from tests.k8s.fakes.waiting import until
 from tests.support.golden import golden_text
@@ -47,21 +46,8 @@ def scrape(job: str, found: Object, port: int) -> Object:
 
 @pytest.fixture(scope="module")
 def exposition() -> Iterator[int]:
-    body = golden_text().encode()
-
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with exporter(golden_text().encode()) as port:
+        yield port
 
 
 @pytest.fixture(scope="module")

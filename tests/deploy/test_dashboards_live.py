@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.deploy.boards import Query, annotations, boards, filled, queries, query_of, variables
+from tests.deploy.exporter import exporter
 from tests.deploy.prometheus import CLUSTER, Prometheus, prometheus
-from tests.deploy.stage import exporter, others, stage
+from tests.deploy.stage import others, stage
 from tests.k8s.fakes.api_server import FakeApiServer
 from tests.k8s.fakes.kubelet import FakeKubelet
 from tests.k8s.whole import Cluster
@@ -49,7 +50,7 @@ def live(tmp_path_factory) -> Iterator[Live]:
         FakeApiServer() as api,
         FakeKubelet(folder / "kubelet") as kubelet,
         stage(folder, api, kubelet) as cluster,
-        exporter(others(cluster)) as port,
+        exporter(others(cluster).encode()) as port,
         prometheus(
             folder / "prometheus", {"gpugauge": cluster.agent.port, "others": port}
         ) as server,

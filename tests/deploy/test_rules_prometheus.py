@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import yaml
 from gpugauge.export.exposition import Exposition
 from gpugauge.model.workload import Owner, Scope
 from gpugauge.settings import PriceSettings, SeriesSettings
+from tests.deploy.exporter import exporter
 from tests.deploy.prometheus import Prometheus, started_with
 from tests.deploy.promql import ROOT, recorded
 from tests.deploy.rules_files import PROMTOOL, alerts
@@ -47,31 +46,6 @@ def exposition() -> Exposition:
     return made
 
 
-@contextmanager
-def served(body: bytes) -> Iterator[int]:
-    """Yield the port at which the text is served."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_words: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def configuration(name: str, port: int) -> dict[str, Any]:
     """Return a shipped configuration, with two pods of loopback in place of Kubernetes."""
     shipped: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text())
@@ -93,7 +67,7 @@ def configuration(name: str, port: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Prometheus]]:
     folder = tmp_path_factory.mktemp("rules")
-    with served(exposition().text()) as port:
+    with exporter(exposition().text()) as port:
         renamed = configuration(SETTINGS["relabelled"], port)
         del renamed["scrape_configs"][0]["metric_relabel_configs"]
         settings = {name: configuration(file, port) for name, file in SETTINGS.items()}
